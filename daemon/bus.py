@@ -1,0 +1,189 @@
+"""ZeroMQ links built from the TOPICS table: finite linger, bounded queues, checked messages, counted refusals."""
+
+from __future__ import annotations
+
+import logging
+import stat
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+
+import zmq
+
+from daemon.messages import COMMANDS, REPLIES, TOPICS, Message, Topic
+from daemon.runtime import RuntimeFolder
+from daemon.wire import WireError, decode, encode
+
+logger = logging.getLogger(__name__)
+
+LINGER_MS = 100
+"""How long a closing socket may try to get its last messages out: stopping stays bounded whoever is absent."""
+RECONNECT_MS = 20
+"""First pause before a lost peer is tried again; doubles up to ten times that."""
+
+
+class BusError(OSError):
+    """An endpoint that cannot be bound; the text names it and what is in the way."""
+
+
+class Bus:
+    """The sockets of one process; closing it closes them all.
+
+    Args:
+        runtime: names the endpoints.
+    """
+
+    def __init__(self, runtime: RuntimeFolder) -> None:
+        self._runtime = runtime
+        self._context = zmq.Context()
+        self._sockets: list[zmq.Socket[bytes]] = []
+        self.refused: Counter[str] = Counter()
+        """Messages not accepted, per link."""
+
+    def __enter__(self) -> Bus:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        for socket in self._sockets:
+            socket.close(LINGER_MS)
+        self._context.term()
+
+    def publisher(self, topic: str, instance: str) -> Publisher:
+        """The sending end of a topic's instance."""
+        return Publisher(self._open(zmq.PUB, TOPICS[topic], "publisher", topic, instance))
+
+    def subscriber(self, topic: str, instance: str) -> Subscriber:
+        """The receiving end of a topic's instance."""
+        socket = self._open(zmq.SUB, TOPICS[topic], "subscriber", topic, instance)
+        socket.setsockopt(zmq.SUBSCRIBE, b"")
+        return Subscriber(self, socket, TOPICS[topic], f"{topic}@{instance}")
+
+    def command_server(self, actuator: str) -> CommandServer:
+        """Where an actuator takes its commands."""
+        return CommandServer(self, self._open(zmq.ROUTER, COMMANDS, "subscriber", "command", actuator), actuator)
+
+    def command_client(self, actuator: str) -> CommandClient:
+        """A commander of an actuator."""
+        return CommandClient(self._open(zmq.DEALER, COMMANDS, "publisher", "command", actuator))
+
+    def refuse(self, link: str, error: WireError) -> None:
+        """Count a message that was not accepted; the first of a link is also logged."""
+        if not self.refused[link]:
+            logger.warning("%s: refused a message: %s", link, error)
+        self.refused[link] += 1
+
+    def _open(self, kind: int, topic: Topic, end: str, name: str, instance: str) -> zmq.Socket[bytes]:
+        socket: zmq.Socket[bytes] = self._context.socket(kind)
+        self._sockets.append(socket)
+        socket.setsockopt(zmq.LINGER, LINGER_MS)
+        socket.setsockopt(zmq.SNDHWM, topic.queue)
+        socket.setsockopt(zmq.RCVHWM, topic.queue)
+        socket.setsockopt(zmq.MAXMSGSIZE, max(topic.max_bytes, REPLIES.max_bytes))
+        socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+        socket.setsockopt(zmq.RECONNECT_IVL_MAX, 10 * RECONNECT_MS)
+        address = self._runtime.endpoint(name, instance)
+        if topic.binds == end:
+            _clear_leftover(Path(address.removeprefix("ipc://")))
+            try:
+                socket.bind(address)
+            except zmq.ZMQError as error:
+                raise BusError(f"{address}: cannot bind: {error.strerror}") from None
+        else:
+            socket.connect(address)
+        return socket
+
+
+class Publisher:
+    """Sends without ever blocking: what a slow or absent reader cannot take is dropped by ZeroMQ."""
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+
+    def send(self, message: Message) -> None:
+        """Send one message."""
+        self._socket.send(encode(message), zmq.NOBLOCK)
+
+
+class Subscriber:
+    """Receives checked messages; bad ones are counted in ``Bus.refused`` and left out."""
+
+    def __init__(self, bus: Bus, socket: zmq.Socket[bytes], topic: Topic, link: str) -> None:
+        self._bus, self.socket, self._topic, self.link = bus, socket, topic, link
+
+    def receive(self) -> list[Message]:
+        """Every message that has arrived, oldest first; does not wait."""
+        messages = []
+        for data in _drain(self.socket):
+            try:
+                messages.append(decode(data, self._topic))
+            except WireError as error:
+                self._bus.refuse(self.link, error)
+        return messages
+
+
+class CommandServer:
+    """A ROUTER: answers whoever asks and waits for nobody."""
+
+    def __init__(self, bus: Bus, socket: zmq.Socket[bytes], actuator: str) -> None:
+        self._bus, self.socket, self._link = bus, socket, f"command@{actuator}"
+
+    def receive(self) -> tuple[bytes, Message] | None:
+        """The next (peer, message), or None; does not wait."""
+        try:
+            while True:
+                parts = self.socket.recv_multipart(zmq.NOBLOCK)
+                try:
+                    return parts[0], decode(parts[-1] if len(parts) == 2 else b"", COMMANDS)
+                except WireError as error:
+                    self._bus.refuse(self._link, error)
+        except zmq.Again:
+            return None
+
+    def reply(self, peer: bytes, message: Message) -> None:
+        """Answer a peer; one that has gone or reads nothing is not waited for."""
+        self.socket.send_multipart([peer, encode(message)], zmq.NOBLOCK)
+
+
+class CommandClient:
+    """A DEALER to one actuator."""
+
+    def __init__(self, socket: zmq.Socket[bytes]) -> None:
+        self._socket = socket
+
+    def ask(self, message: Message, timeout_ms: int) -> Message | None:
+        """Send and wait for one answer.
+
+        Returns:
+            The answer, or None when none came in time.
+
+        Raises:
+            WireError: the answer is not one a commander gets.
+        """
+        self._socket.send(encode(message))
+        if not self._socket.poll(timeout_ms):
+            return None
+        return decode(self._socket.recv(), REPLIES)
+
+
+def _drain(socket: zmq.Socket[bytes]) -> list[bytes]:
+    found: list[bytes] = []
+    try:
+        while True:
+            found.append(socket.recv(zmq.NOBLOCK))
+    except zmq.Again:
+        return found
+
+
+def _clear_leftover(path: Path) -> None:
+    """Remove the socket of a crashed run. The caller holds the instance's lock, so nobody answers there.
+
+    Raises:
+        BusError: something that is not a socket lies there; ZeroMQ would delete it without a word.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise BusError(f"{path}: expected a socket or nothing, found another kind of file: move it away")
+    path.unlink()

@@ -1,0 +1,1 @@
+"""Capture: one process per source, from the sensor to the frame ring."""

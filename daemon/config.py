@@ -1,0 +1,224 @@
+"""The configuration file: TOML to frozen structs, every key, value and limit checked before anything starts.
+
+``docs/configuration.md`` is generated from the docstrings here.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from daemon.messages import ActionName, Name
+
+Probability = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
+Rate = Annotated[float, msgspec.Meta(gt=0.0, le=1000.0)]
+Millis = Annotated[float, msgspec.Meta(gt=0.0, le=60_000.0)]
+MillisOrOff = Annotated[float, msgspec.Meta(ge=0.0, le=60_000.0)]
+Priority = Annotated[int, msgspec.Meta(ge=0, le=9)]
+Limit = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
+Step = Annotated[float, msgspec.Meta(gt=0.0, le=1e9)]
+
+
+class ConfigError(ValueError):
+    """A configuration that must not run; names file, key, value and what was expected."""
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of the configuration's tables: an unknown key is an error."""
+
+
+class World(Section, frozen=True, kw_only=True):
+    """``[worlds.NAME]``: a simulated world, a process of its own. It is a source and moves by an actuator.
+
+    Attributes:
+        game: which world; ``pong`` needs the extra ``pong``.
+        seed: draws the opening and the disturbance; the next game takes the next seed.
+        games: stop after this many games, 0 for never.
+        clock: ``real`` runs 60 emulator frames a second whatever the daemon does; ``lockstep`` waits for the
+            action of each frame, so equal seeds give equal runs.
+        sticky: probability that the emulator repeats its previous action in a frame.
+        failsafe_ms: without a new output for this long the world falls back to neutral, as a servo controller does
+            when its signal is gone.
+    """
+
+    game: Literal["pong"]
+    seed: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0
+    games: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
+    clock: Literal["real", "lockstep"] = "real"
+    sticky: Probability = 0.0
+    failsafe_ms: Millis = 250.0
+
+
+class Source(Section, frozen=True, kw_only=True):
+    """``[sources.NAME]``: a camera or what stands in for one.
+
+    Attributes:
+        kind: ``synthetic`` draws a moving test picture.
+        width, height: size of the raw picture, pixels.
+        fps: frames per second.
+    """
+
+    kind: Literal["synthetic"]
+    width: Annotated[int, msgspec.Meta(ge=16, le=4096)] = 640
+    height: Annotated[int, msgspec.Meta(ge=16, le=4096)] = 480
+    fps: Rate = 30.0
+
+
+class Agent(Section, frozen=True, kw_only=True):
+    """``[agents.NAME]``: a policy that looks at a source and proposes actions for an actuator.
+
+    Attributes:
+        package: folder of the model package, relative to this file.
+        source: a source or a world.
+        actuator: who is to act.
+        priority: 0 to 9, 9 the most urgent class, for inference and for the actuator.
+        rate_hz: decisions per second at most.
+        deadline_ms: a decision must be there this long after the frame; 0 takes one period of rate_hz.
+        max_age_ms: the valve refuses an action whose frame is older than this.
+        min_confidence: the valve refuses an action whose softmax probability is lower.
+    """
+
+    package: str
+    source: Name
+    actuator: Name
+    priority: Priority = 5
+    rate_hz: Rate = 30.0
+    deadline_ms: MillisOrOff = 0.0
+    max_age_ms: Millis = 100.0
+    min_confidence: Probability = 0.0
+
+    @property
+    def period_ms(self) -> float:
+        """Shortest time between two decisions, ms."""
+        return 1e3 / self.rate_hz
+
+    @property
+    def effective_deadline_ms(self) -> float:
+        """Time from frame to decision allowed, ms."""
+        return self.deadline_ms or self.period_ms
+
+
+class Channel(Section, frozen=True, kw_only=True):
+    """One continuous channel of an actuator: ``minimum`` <= value <= ``maximum`` in ``unit``.
+
+    Attributes:
+        unit: what a value of 1 means, for people.
+        minimum, maximum: limits.
+        neutral: the safe value.
+        slew_per_s: largest change per second; absent, none.
+        clamp: true brings a value back to the limits (``clamped``) instead of refusing it.
+    """
+
+    unit: str
+    minimum: Limit
+    maximum: Limit
+    neutral: Limit
+    slew_per_s: Step | None = None
+    clamp: bool = False
+
+
+class Actuator(Section, frozen=True, kw_only=True):
+    """``[actuators.NAME]``: what acts, what it may do, and when it must be neutral. One process.
+
+    Attributes:
+        driver: ``simulated`` moves a world, ``log`` only writes down.
+        world: the world that ``simulated`` moves.
+        actions: the vocabulary, for discrete actions.
+        neutral: the safe action of the vocabulary.
+        channels: limits per channel, for continuous actions.
+        deadman_ms: without an applied action for this long the actuator goes neutral.
+        arm_on_start: true arms without a command, at every start.
+        after_deadman: ``disarm`` asks for a new arm command after a dead-man, ``resume`` goes on with the next
+            good action.
+        hold_ms: a winning agent keeps the actuator at least this long against agents of lower priority.
+        min_interval_ms: shortest time between two applied actions.
+        min_dwell_ms: shortest time an action stays before another one.
+        forbidden: pairs ``[from, to]`` of actions that must not follow one another.
+    """
+
+    driver: Literal["simulated", "log"]
+    world: Name | None = None
+    actions: Annotated[list[ActionName], msgspec.Meta(max_length=4096)] = []
+    neutral: ActionName | None = None
+    channels: Annotated[list[Channel], msgspec.Meta(max_length=32)] = []
+    deadman_ms: Millis
+    arm_on_start: bool = False
+    after_deadman: Literal["disarm", "resume"] = "disarm"
+    hold_ms: MillisOrOff = 0.0
+    min_interval_ms: MillisOrOff = 0.0
+    min_dwell_ms: MillisOrOff = 0.0
+    forbidden: list[tuple[ActionName, ActionName]] = []
+
+
+class Infer(Section, frozen=True, kw_only=True):
+    """``[infer]``: the workers that run models.
+
+    Attributes:
+        workers: worker processes.
+        threads: threads of a worker's pool; workers x threads beyond the cores is refused.
+        admission: ``refuse`` ends with the numbers when the agents cannot meet their deadlines, ``degrade``
+            warns and goes on.
+        ageing_ms: an agent below the top class rises by one class for each such time it has waited.
+    """
+
+    workers: Annotated[int, msgspec.Meta(ge=1, le=16)] = 1
+    threads: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
+    admission: Literal["refuse", "degrade"] = "refuse"
+    ageing_ms: Millis = 500.0
+
+
+class Daemon(Section, frozen=True, kw_only=True):
+    """``[daemon]``: where the run lives.
+
+    Attributes:
+        name: names the runtime and state folders; one daemon of a name runs at a time.
+        runtime: folder for sockets, locks and frame rings, on a tmpfs.
+        state: folder for what outlives a run: the e-stop latches and the logs of ``log`` drivers.
+    """
+
+    name: Name
+    runtime: str = ""
+    state: str = ""
+
+
+class Config(Section, frozen=True, kw_only=True):
+    """The whole file."""
+
+    daemon: Daemon
+    worlds: dict[Name, World] = {}
+    sources: dict[Name, Source] = {}
+    agents: Annotated[dict[Name, Agent], msgspec.Meta(min_length=1, max_length=16)]
+    actuators: Annotated[dict[Name, Actuator], msgspec.Meta(min_length=1, max_length=16)]
+    infer: Infer = Infer()
+
+
+def parse(path: Path) -> Config:
+    """Read the file and check it against the schema alone.
+
+    Raises:
+        ConfigError: naming file, key, value and what was expected.
+    """
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: expected a configuration file: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not TOML: {error}") from None
+    try:
+        return msgspec.convert(values, Config)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {_explain(str(error), values)}") from None
+
+
+def _explain(error: str, values: Any) -> str:
+    """Turn msgspec's ``problem - at `$.a.b``` into ``a.b = value: problem``."""
+    problem, _, where = error.partition(" - at ")
+    keys = [key for key in re.findall(r"[^.$`\[\]]+", where) if key != "..."]
+    for key in keys:
+        values = values[int(key)] if isinstance(values, list) else values.get(key, values)
+    path = ".".join(keys) or "top level"
+    return f"{path}: {problem}" if isinstance(values, dict) else f"{path} = {values!r:.80}: {problem}"

@@ -1,0 +1,224 @@
+"""The frame ring: one writer, many readers, whole frames in a memory-mapped file, newest wins.
+
+A slot holds one frame behind a generation number: odd while the writer is in it, even when whole. A reader checks
+the generation before and after use, so an overwritten (*torn*) frame is always noticed; it never blocks the writer
+and may die at any point. The file is fixed in size and really allocated at start, so a full tmpfs is an error then
+and not a bus error later.
+
+Layout, little-endian, version :data:`RING_VERSION`: one page with :data:`_HEADER` and, at byte
+:data:`_NEWEST_AT`, the newest frame's sequence number (u64, 0 before the first); then per slot 64 bytes (u64
+generation, u64 sequence number, u64 sensor time in ns) and the pixels, rows packed, padded to 64 bytes.
+
+Memory order. The generation may become visible only after the pixels, and pixels may be read only between the two
+looks at the generation. x86 keeps stores and loads in that order by itself, Arm does not, so both sides put a full
+barrier there: :meth:`_Barrier.full` releases a lock and takes it again. Everything before a release is ordered
+before it, everything after an acquire after it, and on Arm an acquire that follows a release of the same variable
+is not reordered with it, so nothing crosses the pair in either direction. (Acquire first, release second would not
+do: both neighbours may move in between.) The 64-bit stores themselves are aligned, hence single.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import threading
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from daemon.views import PixelFormat, Pixels, View
+
+RING_VERSION = 1
+_MAGIC = b"RFXRING\0"
+_HEADER = struct.Struct("<8sIIQIIIIQQ")
+"""magic, version, slots, epoch, width, height, format, channels, bytes of a row, bytes from slot to slot."""
+_NEWEST_AT = 1024
+_PAGE = 4096
+_SLOT_HEADER = 64
+_FORMATS: tuple[PixelFormat, ...] = ("gray8", "rgb24")
+
+
+class RingError(OSError):
+    """A ring that cannot be made or read; the text says where, what was needed and what there is."""
+
+
+class Frame(NamedTuple):
+    """Where a frame lies: its sequence number (from 1), slot and sensor time (CLOCK_MONOTONIC, ns)."""
+
+    seq: int
+    slot: int
+    sensor_ns: int
+
+
+class _Barrier:
+    """A full memory barrier for the process that holds it; see the module's text."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._lock.acquire()
+
+    def full(self) -> None:
+        self._lock.release()
+        self._lock.acquire()
+
+
+class _Mapping:
+    """What writer and readers share: the mapped file as 64-bit words and as pixel arrays."""
+
+    def __init__(self, memory: mmap.mmap, view: View, slots: int) -> None:
+        self.view, self.slots = view, slots
+        self._stride = slot_bytes(view)
+        self._memory = memory
+        self._words = memoryview(memory).cast("Q")
+        self._barrier = _Barrier().full
+        self._pixels: list[Pixels] = [
+            np.frombuffer(memory, np.uint8, view.nbytes, _PAGE + slot * self._stride + _SLOT_HEADER).reshape(view.shape)
+            for slot in range(slots)
+        ]
+
+    def _word(self, slot: int) -> int:
+        return (_PAGE + slot * self._stride) // 8
+
+    def _unmap(self) -> None:
+        """Drop the mapping. Arrays handed out keep the memory alive; it goes when the last of them does."""
+        self._pixels.clear()
+        self._words.release()
+
+
+class RingWriter(_Mapping):
+    """Creates a ring file and fills it.
+
+    Args:
+        path: file to create; an older ring of this name is replaced at once and whole.
+        view: shape and format of every frame.
+        slots: frames kept.
+        epoch: number that tells this ring from earlier ones of the same path.
+
+    Raises:
+        RingError: the file cannot be created or does not fit.
+    """
+
+    def __init__(self, path: Path, view: View, slots: int, epoch: int) -> None:
+        self.path, self.epoch = path, epoch
+        super().__init__(_create(path, view, slots, epoch), view, slots)
+        self._newest = 0
+
+    def write(self, frame: Pixels, sensor_ns: int) -> int:
+        """Copy ``frame`` (``uint8``, ``view.shape``) into the next slot and return its sequence number.
+
+        Raises:
+            ValueError: wrong shape or dtype.
+        """
+        if frame.shape != self.view.shape or frame.dtype != np.uint8:
+            raise ValueError(
+                f"ring {self.path.name}: expected uint8 {self.view.shape}, got {frame.dtype} {frame.shape}"
+            )
+        seq = self._newest + 1
+        slot = seq % self.slots
+        word, words = self._word(slot), self._words
+        words[word] = 2 * seq - 1
+        self._barrier()
+        words[word + 1] = seq
+        words[word + 2] = sensor_ns
+        self._pixels[slot][...] = frame
+        self._barrier()
+        words[word] = 2 * seq
+        self._barrier()
+        self._newest = words[_NEWEST_AT // 8] = seq
+        return seq
+
+    def close(self) -> None:
+        """Remove the file; readers that have it mapped keep their frames."""
+        self._unmap()
+        self.path.unlink(missing_ok=True)
+
+
+class RingReader(_Mapping):
+    """Maps an existing ring.
+
+    Raises:
+        RingError: no ring there, or not one this build can read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        memory, view, slots, self.epoch = _open(path)
+        super().__init__(memory, view, slots)
+
+    def newest(self) -> Frame | None:
+        """The newest whole frame, or None before the first."""
+        while seq := self._words[_NEWEST_AT // 8]:
+            frame = self.find(seq)
+            if frame is not None:
+                return frame
+        return None
+
+    def find(self, seq: int) -> Frame | None:
+        """Frame ``seq`` if it is still in the ring."""
+        slot = seq % self.slots
+        word = self._word(slot)
+        if self._words[word] != 2 * seq:
+            return None
+        self._barrier()
+        frame = Frame(seq, slot, self._words[word + 2])
+        return frame if self.intact(frame) else None
+
+    def pixels(self, frame: Frame) -> Pixels:
+        """The frame in place, not copied, read-only, ``view.shape``; good only if :meth:`intact` holds after use."""
+        return self._pixels[frame.slot]
+
+    def intact(self, frame: Frame) -> bool:
+        """Nothing has been written over ``frame`` up to now."""
+        self._barrier()
+        return bool(self._words[self._word(frame.slot)] == 2 * frame.seq)
+
+    def close(self) -> None:
+        """Unmap the ring."""
+        self._unmap()
+
+
+def slot_bytes(view: View) -> int:
+    """Bytes from one slot to the next."""
+    return _SLOT_HEADER + -(-view.nbytes // 64) * 64
+
+
+def _create(path: Path, view: View, slots: int, epoch: int) -> mmap.mmap:
+    size = _PAGE + slots * slot_bytes(view)
+    size += -size % _PAGE
+    fresh = path.with_name(path.name + ".new")
+    try:
+        with fresh.open("w+b") as file:
+            os.posix_fallocate(file.fileno(), 0, size)
+            memory = mmap.mmap(file.fileno(), size)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        free = os.statvfs(path.parent) if path.parent.is_dir() else None
+        room = f"{free.f_bavail * free.f_frsize} bytes are free" if free else "the folder is missing"
+        raise RingError(f"frame ring {path}: needs {size} bytes, {room}: {error.strerror}") from None
+    row = view.nbytes // view.height
+    code = _FORMATS.index(view.format)
+    channels = row // view.width
+    _HEADER.pack_into(
+        memory, 0, _MAGIC, RING_VERSION, slots, epoch, view.width, view.height, code, channels, row, slot_bytes(view)
+    )
+    fresh.replace(path)
+    return memory
+
+
+def _open(path: Path) -> tuple[mmap.mmap, View, int, int]:
+    try:
+        with path.open("rb") as file:
+            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise RingError(f"frame ring {path}: expected a ring file: {error}") from None
+    if len(memory) < _PAGE:
+        raise RingError(f"frame ring {path}: {len(memory)} bytes, not a ring")
+    magic, version, slots, epoch, width, height, code, _, row, step = _HEADER.unpack_from(memory)
+    if magic != _MAGIC or version != RING_VERSION or code >= len(_FORMATS):
+        raise RingError(f"frame ring {path}: not a ring of version {RING_VERSION}")
+    view = View(width, height, _FORMATS[code])
+    if row * height != view.nbytes or step != slot_bytes(view) or len(memory) < _PAGE + slots * step:
+        raise RingError(f"frame ring {path}: its header and its size of {len(memory)} bytes disagree")
+    return memory, view, slots, epoch

@@ -1,0 +1,327 @@
+"""Every message reflexd's processes exchange, and the topics that carry them: the only declaration of either.
+
+On the wire a message is one msgpack map (see ``wire.py``). Its ``type`` names the struct, ``v`` the protocol
+version. Optional fields may be added later and are ignored by older peers; a missing required field, a wrong
+type or an unknown ``type`` is refused by name.
+
+Times ending in ``_ns`` are CLOCK_MONOTONIC nanoseconds of this boot; wall clock never enters a message.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+PROTOCOL = 1
+"""Version of the message set; a peer refuses any other."""
+
+NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
+"""Names of agents, sources, actuators and worlds: they become file and socket names."""
+
+Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
+Text = Annotated[str, msgspec.Meta(max_length=512)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+Nanoseconds = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
+ActionName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+Values = Annotated[list[float], msgspec.Meta(max_length=32)]
+
+Drop = Literal[
+    "superseded",  # infer: a newer observation replaced the waiting one
+    "deadline",  # infer: refused at its deadline, before or while it was computed
+    "torn",  # infer: the frame was overwritten before the worker had read it
+    "worker_lost",  # infer: the worker died or was replaced while computing it
+    "model_error",  # worker: the runtime refused the inputs or failed
+    "nonfinite",  # infer, actuate: NaN or infinity among logits or values
+    "malformed",  # infer, actuate: wrong shape, dtype or structure
+    "foreign",  # actuate: a proposal from an agent that is not configured for this actuator
+    "estop",  # actuate: the emergency stop is latched
+    "disarmed",  # actuate: not armed
+    "unknown_action",  # actuate: not in the vocabulary, or not whitelisted
+    "range",  # actuate: a value outside its limits
+    "confidence",  # actuate: below the agent's floor
+    "stale",  # actuate: the observation is older than max_age_ms
+    "replayed",  # actuate: an observation not newer than one already acted on
+    "rate",  # actuate: more often than min_interval_ms allows
+    "slew",  # actuate: a step larger than the slew limit
+    "dwell",  # actuate: the action in force has not been held for min_dwell_ms
+    "transition",  # actuate: a forbidden change of action
+    "outranked",  # actuate: another agent holds the actuator
+    "driver",  # actuate: the driver failed to write
+]
+"""Every reason for which an observation, request or proposal goes no further; each is counted per agent."""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
+    """Base of all messages."""
+
+    v: int = PROTOCOL
+
+
+# --- frames ------------------------------------------------------------------------------------------------
+
+
+class FrameReady(Message, frozen=True, kw_only=True):
+    """A source has put a frame into the ring ``<source>.<view>``; the pixels stay in the ring.
+
+    ``epoch`` changes when the ring was made anew. In a lock-step world ``after`` is the ``Applied.seq`` the world
+    had acted on: the observation must not be decided before that one is in the history.
+    """
+
+    view: Annotated[str, msgspec.Meta(max_length=80)]
+    epoch: Count
+    seq: Count
+    sensor_ns: Nanoseconds
+    after: Count | None = None
+
+
+# --- deciding ----------------------------------------------------------------------------------------------
+
+
+class ActionProposal(Message, frozen=True, kw_only=True):
+    """An agent wants an action: a name of its vocabulary, or continuous ``values`` in the actuator's units."""
+
+    agent: Name
+    sensor_ns: Nanoseconds
+    frame_seq: Count
+    action: ActionName | None = None
+    values: Values = []
+    confidence: float | None = None
+    forward_ns: Nanoseconds = 0
+
+
+class Applied(Message, frozen=True, kw_only=True):
+    """What the actuator was told, and why; sent for every write, also for neutral ones.
+
+    ``agent`` is empty when no proposal stands behind the write. ``sensor_ns`` and ``frame_seq`` are those of the
+    observation acted on, 0 without one.
+    """
+
+    seq: Count
+    applied_ns: Nanoseconds
+    cause: Literal["proposal", "clamped", "start", "stop", "deadman", "estop", "disarm", "driver"]
+    agent: Annotated[str, msgspec.Meta(max_length=32)] = ""
+    action: ActionName | None = None
+    values: Values = []
+    sensor_ns: Nanoseconds = 0
+    frame_seq: Count = 0
+    forward_ns: Nanoseconds = 0
+
+
+class Refused(Message, frozen=True, kw_only=True):
+    """A proposal the arbiter or the valve did not let through."""
+
+    agent: Annotated[str, msgspec.Meta(max_length=64)]
+    reason: Drop
+    detail: Text
+    sensor_ns: Nanoseconds
+    refused_ns: Nanoseconds
+
+
+class Output(Message, frozen=True, kw_only=True):
+    """What the ``simulated`` driver tells its world, as a pin would."""
+
+    seq: Count
+    sent_ns: Nanoseconds
+    frame_seq: Count
+    action: ActionName | None = None
+    values: Values = []
+
+
+class WorldState(Message, frozen=True, kw_only=True):
+    """The state of a simulated world, for people to look at; nothing acts on it."""
+
+    tick: Count
+    at_ns: Nanoseconds
+    points: Annotated[list[int], msgspec.Meta(max_length=2)]
+    finished: Annotated[list[int], msgspec.Meta(max_length=64)]
+    over: bool
+    in_force: ActionName
+    late: Count
+
+
+# --- health ------------------------------------------------------------------------------------------------
+
+
+class Health(Message, frozen=True, kw_only=True):
+    """How a process is doing, sent from its main loop and only there: ``progress`` advances with real work.
+
+    ``counts`` and ``dropped`` map an agent, source or link to its counters since this process started.
+    """
+
+    process: Annotated[str, msgspec.Meta(max_length=64)]
+    pid: Count
+    state: Literal["starting", "running", "waiting", "degraded", "done"]
+    progress: Count
+    at_ns: Nanoseconds
+    detail: Text = ""
+    children: Annotated[dict[str, int], msgspec.Meta(max_length=16)] = {}
+    counts: Annotated[dict[str, dict[str, int]], msgspec.Meta(max_length=64)] = {}
+    dropped: Annotated[dict[str, dict[str, int]], msgspec.Meta(max_length=64)] = {}
+
+
+# --- local commands ----------------------------------------------------------------------------------------
+
+Operation = Literal["estop", "clear", "arm", "disarm", "status"]
+COMMAND_EXPIRY_MS = 1000
+"""How long the command line lets a command wait before it must not run any more."""
+
+
+class Hello(Message, frozen=True, kw_only=True):
+    """First message of a commander: asks for the boot epoch and the clock."""
+
+
+class Welcome(Message, frozen=True, kw_only=True):
+    """Answer to Hello: commands must carry ``epoch`` and expire in the time of ``now_ns``."""
+
+    epoch: Count
+    now_ns: Nanoseconds
+
+
+class Command(Message, frozen=True, kw_only=True):
+    """A command to an actuator. Ids are remembered: one sent twice runs once and gets the same answer."""
+
+    id: Annotated[str, msgspec.Meta(min_length=8, max_length=64)]
+    epoch: Count
+    expires_ns: Nanoseconds
+    operation: Operation
+    who: Text
+
+
+class CommandReply(Message, frozen=True, kw_only=True):
+    """Result of a command, with the valve's state after it."""
+
+    id: Annotated[str, msgspec.Meta(max_length=64)]
+    status: Literal["done", "refused"]
+    detail: Text
+    valve: Text
+
+
+# --- inference workers (Unix SEQPACKET pair, not ZeroMQ) ----------------------------------------------------
+
+DType = Literal["uint8", "int32", "int64", "float32"]
+Shape = Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]], msgspec.Meta(max_length=8)]
+
+
+class InlineTensor(msgspec.Struct, frozen=True, tag_field="type", tag=True):
+    """A small tensor, its bytes little-endian and C-contiguous, :data:`MAX_INLINE` at most."""
+
+    dtype: DType
+    shape: Shape
+    data: bytes
+
+
+class RingFrames(msgspec.Struct, frozen=True, tag_field="type", tag=True):
+    """Frames the worker reads from a ring itself, newest first, stacked in that order.
+
+    ``slots[i]`` must still hold frame ``seqs[i]`` of ring ``epoch`` when the worker has read it.
+    """
+
+    ring: Annotated[str, msgspec.Meta(max_length=128)]
+    epoch: Count
+    slots: Annotated[list[Count], msgspec.Meta(min_length=1, max_length=64)]
+    seqs: Annotated[list[Count], msgspec.Meta(min_length=1, max_length=64)]
+
+
+class WorkerHello(Message, frozen=True, kw_only=True):
+    """First message of a worker: what it is."""
+
+    kind: Literal["python", "native"]
+    versions: Annotated[dict[str, str], msgspec.Meta(max_length=16)]
+
+
+class LoadModel(Message, frozen=True, kw_only=True):
+    """Load the package in folder ``package`` under the name ``model``; answered by ModelLoaded or RunFailed."""
+
+    model: Name
+    package: Annotated[str, msgspec.Meta(max_length=4096)]
+    threads: Annotated[int, msgspec.Meta(ge=1, le=64)]
+
+
+class ModelLoaded(Message, frozen=True, kw_only=True):
+    """The model is loaded and warm; ``p50_ms``, ``p99_ms`` are its measured forward times in this worker."""
+
+    model: Name
+    load_ms: float
+    p50_ms: float
+    p99_ms: float
+
+
+class RunModel(Message, frozen=True, kw_only=True):
+    """One inference: the inputs in the manifest's order."""
+
+    request: Count
+    model: Name
+    inputs: Annotated[list[InlineTensor | RingFrames], msgspec.Meta(min_length=1, max_length=16)]
+
+
+class RunDone(Message, frozen=True, kw_only=True):
+    """Outputs in the manifest's order; ``forward_ns`` is the time inside the runtime's execute."""
+
+    request: Count
+    model: Name
+    outputs: Annotated[list[InlineTensor], msgspec.Meta(max_length=16)]
+    forward_ns: Nanoseconds
+
+
+class RunFailed(Message, frozen=True, kw_only=True):
+    """The request (0: the load) did not give a result; ``reason`` says why in the counters' words."""
+
+    request: Count
+    model: Name
+    reason: Drop
+    detail: Text
+
+
+class WorkerLog(Message, frozen=True, kw_only=True):
+    """A line of the worker or of the runtime below it."""
+
+    level: Literal["debug", "info", "warning", "error"]
+    text: Text
+
+
+# --- topics ------------------------------------------------------------------------------------------------
+
+MAX_INLINE = 64 * 1024
+"""Bytes of an inline tensor; anything larger travels in a ring."""
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of link: what it carries and how it behaves.
+
+    Attributes:
+        carries: message types accepted; any other is refused by name.
+        binds: which end owns the endpoint. The end that is alone binds, the many connect.
+        max_bytes: larger messages are refused before they are decoded.
+        queue: messages kept for a slow reader. Frames are never queued: a FrameReady only wakes the reader,
+            who takes the newest frame from the ring.
+        recorded: a recorder keeps these messages.
+    """
+
+    carries: tuple[type[Message], ...]
+    binds: Literal["publisher", "subscriber"] = "publisher"
+    max_bytes: int = 4096
+    queue: int = 64
+    recorded: bool = True
+
+
+TOPICS: dict[str, Topic] = {
+    "frame": Topic(carries=(FrameReady,), max_bytes=512, queue=8),
+    "proposal": Topic(carries=(ActionProposal,), binds="subscriber"),
+    "applied": Topic(carries=(Applied, Refused), queue=512),
+    "output": Topic(carries=(Output,), binds="subscriber", recorded=False),
+    "world": Topic(carries=(WorldState,), recorded=False),
+    "health": Topic(carries=(Health,), max_bytes=32 * 1024, recorded=False),
+}
+"""Publish/subscribe links; an endpoint is ``<topic>@<instance>`` in the runtime folder."""
+
+COMMANDS = Topic(carries=(Hello, Command), binds="subscriber", queue=16)
+"""What actuate's command socket accepts (request/reply, ``command@<actuator>``)."""
+REPLIES = Topic(carries=(Welcome, CommandReply), queue=16)
+"""What a commander gets back."""
+TO_WORKER = Topic(carries=(LoadModel, RunModel), max_bytes=128 * 1024, recorded=False)
+"""What an inference worker accepts on its socket pair."""
+FROM_WORKER = Topic(
+    carries=(WorkerHello, ModelLoaded, RunDone, RunFailed, WorkerLog), max_bytes=128 * 1024, recorded=False
+)
+"""What an inference worker sends."""

@@ -1,0 +1,142 @@
+"""A run's plan: the checked configuration with the manifests of its packages, and the rules between the parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from daemon.config import Actuator, Agent, Config, ConfigError, Source, parse
+from daemon.package import FrameInput, LogitsOutput, Manifest, PackageError, read_manifest
+from daemon.views import View
+
+WORLD_FPS = 30.0
+"""Frames per second every simulated world publishes."""
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """A checked configuration with the manifests of its packages."""
+
+    path: Path
+    config: Config
+    manifests: dict[str, Manifest]
+
+    def package(self, agent: str) -> Path:
+        """Folder of an agent's model package, absolute."""
+        return (self.path.parent / self.config.agents[agent].package).resolve()
+
+    def views(self, source: str) -> list[View]:
+        """The different views agents need of a source, in the order of the agents."""
+        views = [
+            self.manifests[name].frame.view for name, agent in self.config.agents.items() if agent.source == source
+        ]
+        return list({view.name: view for view in views}.values())
+
+    def frame_rate(self, source: str) -> float:
+        """Frames per second a source delivers."""
+        return self.config.sources[source].fps if source in self.config.sources else WORLD_FPS
+
+    def slots(self, source: str) -> int:
+        """Slots a ring of this source needs: the longest a frame may be in use, in frames, and two more."""
+        period_ms = 1e3 / self.frame_rate(source)
+        use_ms = max(
+            (agent.max_age_ms - self.manifests[name].frame.offsets_ms[-1])
+            for name, agent in self.config.agents.items()
+            if agent.source == source
+        )
+        return math.ceil(use_ms / period_ms) + 2
+
+
+def load(path: Path) -> Plan:
+    """Read and check a configuration file and the manifests it names.
+
+    Raises:
+        ConfigError: naming file, key, value and what was expected.
+    """
+    config = parse(path)
+    manifests = {}
+    for name, agent in config.agents.items():
+        try:
+            manifests[name] = read_manifest((path.parent / agent.package).resolve())
+        except PackageError as error:
+            raise ConfigError(f"{path}: agents.{name}.package = {agent.package!r}: {error}") from None
+    for complaint in complaints(config, manifests):
+        raise ConfigError(f"{path}: {complaint}")
+    return Plan(path.resolve(), config, manifests)
+
+
+def complaints(config: Config, manifests: dict[str, Manifest]) -> Iterator[str]:
+    """Yield ``key = value: what was expected`` for every part that does not fit another."""
+    for name in config.worlds.keys() & config.sources.keys():
+        yield f"worlds.{name} and sources.{name}: a world is a source of its own name; choose another name"
+    for name, actuator in config.actuators.items():
+        yield from (f"actuators.{name}.{text}" for text in _actuator_complaints(actuator, config))
+    for name, agent in config.agents.items():
+        yield from (f"agents.{name}.{text}" for text in _agent_complaints(agent, config, manifests[name]))
+    moved = [actuator.world for actuator in config.actuators.values() if actuator.world is not None]
+    for name in config.worlds:
+        if moved.count(name) != 1:
+            yield f"worlds.{name}: expected one actuator with world = {name!r}, found {moved.count(name)}"
+
+
+def _actuator_complaints(actuator: Actuator, config: Config) -> Iterator[str]:
+    if (actuator.driver == "simulated") != (actuator.world is not None):
+        yield f"world = {actuator.world!r}: expected with driver = 'simulated' and only there"
+    if actuator.world is not None and actuator.world not in config.worlds:
+        yield f"world = {actuator.world!r}: expected one of the worlds: {_names(config.worlds)}"
+    if bool(actuator.actions) == bool(actuator.channels):
+        yield "actions, channels: expected one of the two (discrete or continuous)"
+    yield from _vocabulary_complaints(actuator)
+    for i, channel in enumerate(actuator.channels):
+        if not channel.minimum <= channel.neutral <= channel.maximum:
+            limits = f"{channel.minimum}, {channel.neutral}, {channel.maximum}"
+            yield f"channels.{i}: expected minimum <= neutral <= maximum, got {limits}"
+    if actuator.hold_ms > actuator.deadman_ms:
+        yield f"hold_ms = {actuator.hold_ms}: expected at most deadman_ms = {actuator.deadman_ms}"
+
+
+def _vocabulary_complaints(actuator: Actuator) -> Iterator[str]:
+    if actuator.actions and actuator.neutral not in actuator.actions:
+        yield f"neutral = {actuator.neutral!r}: expected one of actions: {', '.join(actuator.actions)}"
+    if len(set(actuator.actions)) != len(actuator.actions):
+        yield f"actions = {actuator.actions}: a name stands twice"
+    for pair in actuator.forbidden:
+        if not set(pair) <= set(actuator.actions):
+            yield f"forbidden = {list(pair)}: expected two of actions: {', '.join(actuator.actions)}"
+        if pair[1] == actuator.neutral:
+            yield f"forbidden = {list(pair)}: the way to neutral cannot be forbidden"
+
+
+def _agent_complaints(agent: Agent, config: Config, manifest: Manifest) -> Iterator[str]:
+    sources = config.sources.keys() | config.worlds.keys()
+    if agent.source not in sources:
+        yield f"source = {agent.source!r}: expected a source or world: {_names(sources)}"
+    actuator = config.actuators.get(agent.actuator)
+    if actuator is None:
+        yield f"actuator = {agent.actuator!r}: expected one of the actuators: {_names(config.actuators)}"
+        return
+    if agent.max_age_ms > actuator.deadman_ms:
+        yield f"max_age_ms = {agent.max_age_ms}: expected at most the actuator's deadman_ms = {actuator.deadman_ms}"
+    if agent.effective_deadline_ms > agent.max_age_ms:
+        yield f"deadline_ms = {agent.effective_deadline_ms:.1f}: expected at most max_age_ms = {agent.max_age_ms}"
+    if isinstance(manifest.output, LogitsOutput):
+        missing = [action for action in manifest.actions if action not in actuator.actions]
+        if missing:
+            yield f"package = {agent.package!r}: its actions {missing} are not in actuators.{agent.actuator}.actions"
+    elif len(manifest.output.units) != len(actuator.channels):
+        values, channels = len(manifest.output.units), len(actuator.channels)
+        yield f"package = {agent.package!r}: gives {values} values, actuators.{agent.actuator} has {channels} channels"
+    if agent.source in config.sources:
+        yield from _view_complaints(manifest.frame, config.sources[agent.source])
+
+
+def _view_complaints(frame: FrameInput, source: Source) -> Iterator[str]:
+    crop = frame.view.crop
+    if crop is not None and (crop.x + crop.width > source.width or crop.y + crop.height > source.height):
+        yield f"package: its view {frame.view.name} lies outside the source's {source.width}x{source.height} picture"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "(none declared)"

@@ -1,0 +1,169 @@
+"""The life of every process: lock, sockets, startup, main loop, shutdown, signals, health.
+
+A stage does its work in :meth:`Stage.turn` and never blocks there. The loop waits for its sockets or its next due
+time, and publishes its health in between: health can only be sent by a loop that still turns.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+import zmq
+
+from daemon.bus import Bus, BusError
+from daemon.config import ConfigError
+from daemon.frames import RingError
+from daemon.messages import Health
+from daemon.plan import Plan, load
+from daemon.runtime import InstanceLock, RuntimeFolder, RuntimeFolderError
+
+logger = logging.getLogger(__name__)
+
+HEALTH_EVERY_NS = 200_000_000
+LIFELINE_VARIABLE = "REFLEXD_LIFELINE"
+"""Environment: file descriptor whose end-of-file says that the supervisor is gone."""
+EXIT_CONFIG = 78
+"""Exit status for what a restart cannot mend (EX_CONFIG of sysexits.h)."""
+EXIT_OS = 71
+"""Exit status for folders, sockets and rings that could not be had (EX_OSERR): worth another try."""
+
+Ready = set[object]
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What a stage says of itself; becomes a Health message."""
+
+    state: Literal["starting", "running", "waiting", "degraded", "done"]
+    progress: int
+    detail: str = ""
+    children: dict[str, int] = {}
+    counts: dict[str, dict[str, int]] = {}
+    dropped: dict[str, dict[str, int]] = {}
+
+
+class Stage(Protocol):
+    """One process's work."""
+
+    def turn(self, ready: Ready, now_ns: int) -> int:
+        """Do what is due; return the time of the next due work.
+
+        Args:
+            ready: registered sockets and file descriptors that can be read.
+            now_ns: CLOCK_MONOTONIC.
+        """
+
+    def report(self) -> Report:
+        """How the stage is doing."""
+
+    def shutdown(self) -> None:
+        """Make safe and let go; called once, also after a failure in turn."""
+
+
+Opener = Callable[[Plan, RuntimeFolder, str, Bus, zmq.Poller], Stage]
+"""Startup of a stage: builds it from the plan and the instance's name, and registers its sockets."""
+
+
+def main(kind: str, opener: Opener, argv: list[str] | None = None) -> int:
+    """Run one process: ``python -m daemon.<kind> CONFIG NAME``; return its exit status."""
+    arguments = sys.argv[1:] if argv is None else argv
+    if len(arguments) != 2:
+        print(f"usage: python -m daemon.{kind} CONFIG NAME", file=sys.stderr)
+        return EXIT_CONFIG
+    process = kind if arguments[1] == kind else f"{kind}@{arguments[1]}"
+    configure_logging(process)
+    try:
+        plan = load(Path(arguments[0]))
+        runtime = RuntimeFolder(plan.config.daemon)
+        runtime.create()
+        with InstanceLock(runtime.lock(process)), Bus(runtime) as bus, stop_signals() as wake:
+            serve(process, bus, wake, lambda poller: opener(plan, runtime, arguments[1], bus, poller))
+    except ConfigError as error:
+        logger.error("%s", error)
+        return EXIT_CONFIG
+    except (RuntimeFolderError, BusError, RingError) as error:
+        logger.error("%s", error)
+        return EXIT_OS
+    return 0
+
+
+def serve(process: str, bus: Bus, wake: socket.socket, startup: Callable[[zmq.Poller], Stage]) -> None:
+    """Start the stage and turn it until a stop signal comes or the supervisor is gone."""
+    poller = zmq.Poller()
+    poller.register(wake.fileno(), zmq.POLLIN)
+    lifeline = os.environ.get(LIFELINE_VARIABLE)
+    if lifeline is not None:
+        poller.register(int(lifeline), zmq.POLLIN)
+    stopping = {wake.fileno(), int(lifeline or -1)}
+    health = bus.publisher("health", process)
+    stage = startup(poller)
+    try:
+        _main_loop(process, stage, poller, stopping, lambda message: health.send(message), bus)
+    finally:
+        stage.shutdown()
+
+
+def _main_loop(
+    process: str, stage: Stage, poller: zmq.Poller, stopping: set[int], send: Callable[[Health], None], bus: Bus
+) -> None:
+    health_due = 0
+    ready: Ready = set()
+    while not ready & stopping:
+        due = stage.turn(ready, time.monotonic_ns())
+        now = time.monotonic_ns()
+        if now >= health_due:
+            send(_health(process, stage.report(), now, bus))
+            health_due = now + HEALTH_EVERY_NS
+        wait_ms = max(0, -((now - min(due, health_due)) // 1_000_000))
+        ready = {item for item, _ in poller.poll(wait_ms)}
+
+
+def _health(process: str, report: Report, now_ns: int, bus: Bus) -> Health:
+    counts = report.counts
+    if bus.refused:
+        counts = {**counts, "links": dict(bus.refused)}
+    return Health(
+        process=process,
+        pid=os.getpid(),
+        state=report.state,
+        progress=report.progress,
+        at_ns=now_ns,
+        detail=report.detail[:512],
+        children=report.children,
+        counts=counts,
+        dropped=report.dropped,
+    )
+
+
+@contextmanager
+def stop_signals() -> Iterator[socket.socket]:
+    """A socket that becomes readable when SIGTERM or SIGINT comes."""
+    reading, writing = socket.socketpair()
+    writing.setblocking(False)
+    previous_fd = signal.set_wakeup_fd(writing.fileno(), warn_on_full_buffer=False)
+    previous = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield reading
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(previous_fd)
+        reading.close()
+        writing.close()
+
+
+def configure_logging(process: str) -> None:
+    """Log to stderr, one line a record. A reader that has stopped loses lines; it never stops the control loop."""
+    if not sys.stderr.isatty():
+        os.set_blocking(sys.stderr.fileno(), False)
+    logging.raiseExceptions = False
+    logging.basicConfig(level=logging.INFO, format=f"%(levelname)s {process}: %(message)s", stream=sys.stderr)

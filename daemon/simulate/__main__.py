@@ -1,0 +1,8 @@
+"""``python -m daemon.simulate CONFIG WORLD``: run one world."""
+
+import sys
+
+from daemon.process import main
+from daemon.simulate.service import Simulate
+
+sys.exit(main("simulate", Simulate))
