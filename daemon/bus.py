@@ -20,6 +20,8 @@ LINGER_MS = 100
 """How long a closing socket may try to get its last messages out: stopping stays bounded whoever is absent."""
 RECONNECT_MS = 20
 """First pause before a lost peer is tried again; doubles up to ten times that."""
+AT_ONCE = 256
+"""Messages taken from a socket in one go; a flood waits for the next turn, and the loop's other work goes on."""
 
 
 class BusError(OSError):
@@ -111,7 +113,7 @@ class Subscriber:
         self._bus, self.socket, self._topic, self.link = bus, socket, topic, link
 
     def receive(self) -> list[Message]:
-        """Every message that has arrived, oldest first; does not wait."""
+        """The messages that have arrived, :data:`AT_ONCE` at most, oldest first; does not wait."""
         messages = []
         for data in _drain(self.socket):
             try:
@@ -130,14 +132,15 @@ class CommandServer:
     def receive(self) -> tuple[bytes, Message] | None:
         """The next (peer, message), or None; does not wait."""
         try:
-            while True:
+            for _ in range(AT_ONCE):
                 parts = self.socket.recv_multipart(zmq.NOBLOCK)
                 try:
                     return parts[0], decode(parts[-1] if len(parts) == 2 else b"", COMMANDS)
                 except WireError as error:
                     self._bus.refuse(self._link, error)
         except zmq.Again:
-            return None
+            pass
+        return None
 
     def reply(self, peer: bytes, message: Message) -> None:
         """Answer a peer; one that has gone or reads nothing is not waited for."""
@@ -168,10 +171,11 @@ class CommandClient:
 def _drain(socket: zmq.Socket[bytes]) -> list[bytes]:
     found: list[bytes] = []
     try:
-        while True:
+        while len(found) < AT_ONCE:
             found.append(socket.recv(zmq.NOBLOCK))
     except zmq.Again:
-        return found
+        pass
+    return found
 
 
 def _clear_leftover(path: Path) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from daemon.messages import ActionName, Name
+from daemon.messages import NAME_PATTERN, ActionName, Name
 
 Probability = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Rate = Annotated[float, msgspec.Meta(gt=0.0, le=1000.0)]
@@ -40,6 +40,8 @@ class World(Section, frozen=True, kw_only=True):
         games: stop after this many games, 0 for never.
         clock: ``real`` runs 60 emulator frames a second whatever the daemon does; ``lockstep`` waits for the
             action of each frame, so equal seeds give equal runs.
+        start: ``first_action`` holds the opening picture until an action comes, as a console waits for its player;
+            ``at_once`` plays on while the daemon is still loading.
         sticky: probability that the emulator repeats its previous action in a frame.
         failsafe_ms: without a new output for this long the world falls back to neutral, as a servo controller does
             when its signal is gone.
@@ -49,6 +51,7 @@ class World(Section, frozen=True, kw_only=True):
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0
     games: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
     clock: Literal["real", "lockstep"] = "real"
+    start: Literal["first_action", "at_once"] = "first_action"
     sticky: Probability = 0.0
     failsafe_ms: Millis = 250.0
 
@@ -214,11 +217,39 @@ def parse(path: Path) -> Config:
         raise ConfigError(f"{path}: {_explain(str(error), values)}") from None
 
 
+_TABLES: dict[str, type[Section]] = {
+    "daemon": Daemon,
+    "worlds": World,
+    "sources": Source,
+    "agents": Agent,
+    "actuators": Actuator,
+    "infer": Infer,
+}
+
+
 def _explain(error: str, values: Any) -> str:
-    """Turn msgspec's ``problem - at `$.a.b``` into ``a.b = value: problem``."""
+    """Turn msgspec's ``problem - at `$.a[...].b``` into ``a.name.b = value: problem``."""
     problem, _, where = error.partition(" - at ")
-    keys = [key for key in re.findall(r"[^.$`\[\]]+", where) if key != "..."]
-    for key in keys:
-        values = values[int(key)] if isinstance(values, list) else values.get(key, values)
+    keys = re.findall(r"\w+|\.\.\.", where.removeprefix("`key` in "))
+    if where.startswith("`key`"):
+        wrong = [name for name in values[keys[0]] if not re.search(NAME_PATTERN, name)]
+        return f"{keys[0]}: name {wrong[0]!r}: {problem}"
+    for i, key in enumerate(keys):
+        if key == "...":
+            keys[i] = key = _culprit(values, _TABLES[keys[0]])
+        values = values[int(key)] if isinstance(values, list) else values[key]
+    if problem.startswith("Invalid enum value"):
+        kinds = {field.name: field.type for field in msgspec.structs.fields(_TABLES[keys[0]])}
+        problem = f"expected one of {', '.join(get_args(kinds[keys[-1]]))}"
     path = ".".join(keys) or "top level"
     return f"{path}: {problem}" if isinstance(values, dict) else f"{path} = {values!r:.80}: {problem}"
+
+
+def _culprit(tables: dict[str, Any], kind: type[Section]) -> str:
+    """The name of the first table that is not a ``kind``: msgspec's path leaves names out."""
+    for name, table in tables.items():
+        try:
+            msgspec.convert(table, kind)
+        except msgspec.ValidationError:
+            return name
+    raise AssertionError("one of them was refused a moment ago")

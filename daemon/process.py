@@ -37,7 +37,14 @@ EXIT_CONFIG = 78
 EXIT_OS = 71
 """Exit status for folders, sockets and rings that could not be had (EX_OSERR): worth another try."""
 
+EXIT_FAILED = 70
+"""Exit status of a stage that gave up (EX_SOFTWARE): its supervisor starts it anew."""
+
 Ready = set[object]
+
+
+class StageFailed(RuntimeError):
+    """A stage cannot go on by itself, but a new start may help; the text says what it tried."""
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -93,6 +100,9 @@ def main(kind: str, opener: Opener, argv: list[str] | None = None) -> int:
     except (RuntimeFolderError, BusError, RingError) as error:
         logger.error("%s", error)
         return EXIT_OS
+    except StageFailed as error:
+        logger.error("%s", error)
+        return EXIT_FAILED
     return 0
 
 

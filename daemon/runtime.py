@@ -7,9 +7,12 @@ import os
 import stat
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from daemon.config import Daemon
-from daemon.views import View
+
+if TYPE_CHECKING:  # it imports numpy and Pillow, a second on a Pi for which `reflexd estop` must not wait
+    from daemon.views import View
 
 MAX_SOCKET_PATH = 107
 """Bytes of a Unix socket's path (sun_path, unix(7)), less the closing zero."""

@@ -25,6 +25,11 @@ class ActionInForce:
         if outputs:
             self.newest = outputs[-1]
 
+    @property
+    def decided(self) -> bool:
+        """The newest output answers a frame, so somebody plays."""
+        return self.newest is not None and self.newest.frame_seq > 0
+
     def at(self, now_ns: int) -> str:
         """The action in force."""
         if self.newest is None or self.newest.action is None or now_ns - self.newest.sent_ns > self._failsafe_ns:

@@ -33,7 +33,8 @@ class Simulate:
         self._clock = LockStep() if self._config.clock == "lockstep" else RealTime(EMULATOR_HZ, now)
         self._games = 0
         self._finished: list[int] = []
-        self._ticks = self._progress = 0
+        self._ticks = self._clock_ticks = self._progress = 0
+        self._begun = self._config.start == "at_once"
         self._game = self._next_game()
         self._done = False
         self._frames = FramePublisher(plan, runtime, bus, world)
@@ -50,10 +51,17 @@ class Simulate:
         if isinstance(self._clock, LockStep):
             self._turn_in_lock_step(self._clock, now_ns)
         elif self._clock.due(now_ns):
-            self._tick(self._force.at(now_ns))
-            if self._ticks % FRAMES_PER_DECISION == 0:
-                self._show(now_ns)
+            self._turn_in_real_time(now_ns)
         return self._clock.due_ns
+
+    def _turn_in_real_time(self, now_ns: int) -> None:
+        # A game begins right after a picture, so that its first action holds as long as every other.
+        self._begun = self._begun or (self._force.decided and self._clock_ticks % FRAMES_PER_DECISION == 0)
+        self._clock_ticks += 1
+        if self._begun:
+            self._tick(self._force.at(now_ns))
+        if self._clock_ticks % FRAMES_PER_DECISION == 0:
+            self._show(now_ns)
 
     def _turn_in_lock_step(self, clock: LockStep, now_ns: int) -> None:
         newest = self._force.newest

@@ -1,0 +1,199 @@
+"""The command line ``reflexd``. Each command imports only what it needs: an emergency stop must not wait for numpy."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from daemon.config import ConfigError, parse
+from daemon.messages import Operation
+from daemon.runtime import RuntimeFolder, RuntimeFolderError, runtime_root
+from daemon.versions import versions, worker_kinds
+
+if TYPE_CHECKING:
+    from daemon.plan import Plan
+
+OPERATIONS: dict[Operation, str] = {
+    "estop": "stop: neutral at once, latched until cleared, also over restarts and power cuts",
+    "clear": "release the emergency stop; the actuator stays disarmed",
+    "arm": "let agents move the actuator",
+    "disarm": "neutral; agents may not move the actuator",
+    "status": "say what the valve does",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run ``reflexd``; return its exit status.
+
+    0 done; 1 not done, or not by all; 71 (EX_OSERR) a runtime folder that cannot be had; 78 (EX_CONFIG) a
+    configuration or option that must be changed first. argparse leaves with 2.
+    """
+    arguments = _parser().parse_args(argv)
+    try:
+        return int(arguments.call(arguments))
+    except ConfigError as error:
+        return _complain(str(error), os.EX_CONFIG)
+    except RuntimeFolderError as error:
+        return _complain(str(error), os.EX_OSERR)
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from daemon.plan import load
+    from daemon.run import Options, run
+
+    live = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb" and not arguments.plain
+    return run(load(arguments.config), Options(seconds=arguments.seconds, json=arguments.json, live=live))
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from daemon.plan import load
+
+    plan = load(arguments.config)
+    p99_ms = _verify(plan)
+    complaints = _admission(plan, p99_ms)
+    refused = len(p99_ms) < len(plan.config.agents)
+    for complaint in complaints:
+        _complain(complaint, 1)
+    return 1 if refused or (complaints and plan.config.infer.admission == "refuse") else 0
+
+
+def _verify(plan: Plan) -> dict[str, float]:
+    """Check every package once; return the p99 forward time in ms of each agent whose package may act."""
+    from daemon.infer.verify import Verdict, verify_in_process
+
+    threads = plan.config.infer.threads
+    verdicts: dict[Path, Verdict] = {}
+    p99_ms = {}
+    for name in plan.config.agents:
+        package = plan.package(name)
+        if package not in verdicts:
+            verdicts[package] = verify_in_process(package, threads)
+        verdict = verdicts[package]
+        if verdict.ok:
+            p99_ms[name] = verdict.p99_ms
+            numbers = f"forward p50 {verdict.p50_ms:.2f} ms, p99 {verdict.p99_ms:.2f} ms, {threads} threads"
+            print(f"agent {name}: package ok: {package}: {numbers}")
+        else:
+            print(f"agent {name}: package refused: {package}: {verdict.detail}")
+    return p99_ms
+
+
+def _admission(plan: Plan, p99_ms: dict[str, float]) -> list[str]:
+    """Print the worst case of each agent; return what speaks against them together."""
+    from daemon.infer.admission import admit, response_ms
+
+    for name in p99_ms:
+        worst, allowed = response_ms(plan.config, p99_ms, name), plan.config.agents[name].effective_deadline_ms
+        print(f"agent {name}: frame to action takes {worst:.1f} ms at worst, {allowed:.1f} ms allowed")
+    return admit(plan.config, p99_ms)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    try:
+        from daemon.export import ExportError, export_package
+    except ModuleNotFoundError as error:
+        return _complain(f"export needs {error.name}: pip install 'reflexd[export]' on the host", 1)
+    try:
+        report = export_package(arguments.model_folder, arguments.out)
+    except ExportError as error:
+        return _complain(str(error), 1)
+    print("\n".join(report.lines()))
+    return 0
+
+
+def _operate(arguments: argparse.Namespace) -> int:
+    from daemon.operate import operate, running_daemons, targets
+
+    if arguments.config is not None:
+        folders = [RuntimeFolder(parse(arguments.config).daemon).folder]
+    else:
+        folders = [arguments.runtime] if arguments.runtime is not None else running_daemons()
+    found = targets(folders)
+    chosen = [target for target in found if not arguments.actuators or target.actuator in arguments.actuators]
+    unknown = set(arguments.actuators) - {target.actuator for target in found}
+    answers = operate(chosen, arguments.operation)
+    for answer in answers:
+        verb = arguments.operation if answer.done else f"NOT CONFIRMED {arguments.operation}"
+        print(f"{answer.target.name}: {verb}: {answer.text}", file=sys.stdout if answer.done else sys.stderr)
+    for actuator in sorted(unknown):
+        names = ", ".join(target.name for target in found) or "none"
+        _complain(f"{actuator}: no such actuator is running; running: {names}", 1)
+    if not found:
+        where = ", ".join(map(str, folders)) or f"{runtime_root()} (a daemon elsewhere needs --config or --runtime)"
+        return _complain(f"{arguments.operation}: no running actuator found in {where}", 1)
+    return 0 if not unknown and all(answer.done for answer in answers) else 1
+
+
+def _version() -> str:
+    found = versions()
+    kinds = [f"{kind} worker: {state}" for kind, state in worker_kinds(found).items()]
+    return "\n".join([*(f"{name} {version}" for name, version in found.items()), *kinds])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="reflexd", description="Learned policies acting on a small Linux device.")
+    parser.add_argument("--version", action=_PrintVersion, help="versions of everything that matters, and exit")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run a configuration in the foreground")
+    run.add_argument("config", type=Path, metavar="CONFIG")
+    run.add_argument("--for", dest="seconds", type=_seconds, metavar="SECONDS", help="end after this long")
+    run.add_argument("--json", type=Path, metavar="FILE", help="write a report there at the end")
+    run.add_argument("--plain", action="store_true", help="log lines to stderr, also on a terminal")
+    run.set_defaults(call=_run)
+
+    check = commands.add_parser("check", help="check a configuration and its model packages without acting")
+    check.add_argument("config", type=Path, metavar="CONFIG")
+    check.set_defaults(call=_check)
+
+    export = commands.add_parser("export", help="make a package from a PyTorch policy (on the host)")
+    export.add_argument("model_folder", type=Path, metavar="MODEL_FOLDER")
+    export.add_argument("--out", type=Path, metavar="DIR", help="where the package goes")
+    export.set_defaults(call=_export)
+
+    for operation, text in OPERATIONS.items():
+        one = commands.add_parser(operation, help=text, description=text)
+        one.add_argument("actuators", nargs="*", metavar="ACTUATOR", help="only these; otherwise all")
+        where = one.add_mutually_exclusive_group()
+        where.add_argument("--config", type=Path, help="of the daemon meant; otherwise all that run")
+        where.add_argument("--runtime", type=Path, metavar="DIR", help="runtime folder of the daemon meant")
+        one.set_defaults(call=_operate, operation=operation)
+    return parser
+
+
+class _PrintVersion(argparse.Action):
+    """Like argparse's own, but looks the versions up only when asked."""
+
+    def __init__(self, option_strings: list[str], dest: str, help: str | None = None) -> None:  # noqa: A002
+        super().__init__(option_strings, dest, nargs=0, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print and leave."""
+        print(_version())
+        parser.exit()
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"{text}: expected a number of seconds above 0")
+    return value
+
+
+def _complain(text: str, status: int) -> int:
+    print(f"reflexd: {text}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

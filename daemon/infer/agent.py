@@ -1,0 +1,70 @@
+"""One agent inside infer: its package on the way to acting, its history, its counters."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from pathlib import Path
+from typing import Literal
+
+from daemon.config import Agent
+from daemon.infer.encode import Observation, encode
+from daemon.infer.history import History
+from daemon.messages import Drop, InlineTensor, RingFrames
+from daemon.package import Manifest
+
+logger = logging.getLogger(__name__)
+
+LOG_EVERY = 100
+"""Of drops with the same reason the first and every hundredth is logged; all are counted."""
+
+
+class AgentRun:
+    """State of an agent.
+
+    Args:
+        name: its name.
+        config: its table of the configuration.
+        manifest: of its package.
+        package: folder of its package.
+        model: name of its model in the workers; agents of one package share it.
+        period_ns: frame period of its source.
+    """
+
+    def __init__(self, name: str, config: Agent, manifest: Manifest, package: Path, model: str, period_ns: int) -> None:
+        self.name, self.config, self.manifest = name, config, manifest
+        self.package, self.model = package, model
+        self.state: Literal["verifying", "loading", "ready", "refused"] = "verifying"
+        self.detail = ""
+        self.decided = self.not_due = 0
+        self.dropped: Counter[str] = Counter()
+        self.late_request = 0
+        """Request whose deadline passed while it was computed: its result no longer counts."""
+        self._period_ns = period_ns
+        spec = manifest.history
+        self.history = History(spec.shape[1], spec.padding_token, manifest.actions) if spec else History(1, 0, [])
+
+    def refuse(self, why: str) -> None:
+        """The package must not act; the other agents go on."""
+        self.state, self.detail = "refused", why
+        logger.error("agent %s refused: %s: %s", self.name, self.package, why)
+
+    def drop(self, reason: Drop, detail: str) -> None:
+        """Count an observation or request that goes no further."""
+        if self.dropped[reason] % LOG_EVERY == 0 and reason not in ("superseded", "deadline"):
+            logger.warning("agent %s: %s: %s", self.name, reason, detail)
+        self.dropped[reason] += 1
+
+    def may_decide(self, observation: Observation) -> bool:
+        """What the observation had to wait for is in the history."""
+        return observation.after is None or self.history.applied_seq >= observation.after
+
+    def inputs(self, observation: Observation) -> list[InlineTensor | RingFrames]:
+        """Encode a decision on ``observation``; from here on it is part of the history."""
+        tokens = self.history.decide(observation.newest.sensor_ns)
+        return encode(self.manifest, observation, tokens, self._period_ns)
+
+    @property
+    def text(self) -> str:
+        """State in a few words, for people."""
+        return f"{self.name} {self.state}" + (f": {self.detail}" if self.detail else "")

@@ -1,0 +1,71 @@
+"""From frames in the ring and executed actions to the inputs of one inference. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from daemon.frames import Frame
+from daemon.messages import InlineTensor, RingFrames
+from daemon.package import NUMPY_DTYPE, HistoryInput, Manifest
+
+
+class Observation(NamedTuple):
+    """The frames a decision is made on: where they lie and how old the newest may be.
+
+    ``frames`` are newest first, those still in the ring; ``after`` is the ``Applied.seq`` that must be in the
+    history first (lock step), else None.
+    """
+
+    ring: str
+    epoch: int
+    frames: Sequence[Frame]
+    after: int | None = None
+
+    @property
+    def newest(self) -> Frame:
+        """The frame the decision is about."""
+        return self.frames[0]
+
+
+def stack(frames: Sequence[Frame], offsets_ms: Sequence[float], period_ns: int, by_number: bool) -> list[Frame]:
+    """Pick the frame nearest to each offset before the newest.
+
+    Args:
+        frames: newest first, at least one.
+        offsets_ms: relative to the newest; 0 first, then falling.
+        period_ns: the source's frame period.
+        by_number: a lock-step world's frames are a period apart in its own time, whatever the clock says.
+
+    Returns:
+        One frame per offset; the oldest there is where the ring does not reach back far enough.
+    """
+    newest = frames[0]
+
+    def age_ns(frame: Frame) -> int:
+        return (newest.seq - frame.seq) * period_ns if by_number else newest.sensor_ns - frame.sensor_ns
+
+    return [min(frames, key=lambda frame: abs(age_ns(frame) + offset * 1e6)) for offset in offsets_ms]
+
+
+def encode(
+    manifest: Manifest, observation: Observation, tokens: Sequence[int], period_ns: int
+) -> list[InlineTensor | RingFrames]:
+    """The inputs of one inference in the manifest's order.
+
+    Args:
+        manifest: the model's contract.
+        observation: frames to choose from.
+        tokens: executed actions, oldest first, as many as the history input takes.
+        period_ns: the source's frame period.
+    """
+    offsets = manifest.frame.offsets_ms
+    chosen = stack(observation.frames, offsets, period_ns, observation.after is not None)
+    frames = RingFrames(observation.ring, observation.epoch, [f.slot for f in chosen], [f.seq for f in chosen])
+    return [_history(spec, tokens) if isinstance(spec, HistoryInput) else frames for spec in manifest.inputs]
+
+
+def _history(spec: HistoryInput, tokens: Sequence[int]) -> InlineTensor:
+    return InlineTensor(spec.dtype, spec.shape, np.array(tokens, NUMPY_DTYPE[spec.dtype]).tobytes())

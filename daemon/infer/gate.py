@@ -1,0 +1,102 @@
+"""The gate a package passes before it may act: verified apart, loaded by the workers, admitted by the numbers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import zmq
+
+from daemon.config import Config, ConfigError
+from daemon.infer.admission import admit
+from daemon.infer.agent import AgentRun
+from daemon.infer.pool import WorkerPool
+from daemon.infer.verify import Verdict, Verification
+from daemon.messages import LoadModel
+
+logger = logging.getLogger(__name__)
+
+POLL_NS = 100_000_000
+
+
+class Gate:
+    """Brings agents from ``verifying`` to ``ready`` or ``refused``.
+
+    Args:
+        config: the configuration.
+        agents: all agents; those of one package share its check.
+        pool: loads what has been verified.
+        poller: gets the checks' outputs.
+    """
+
+    def __init__(self, config: Config, agents: Sequence[AgentRun], pool: WorkerPool, poller: zmq.Poller) -> None:
+        self._config, self._agents, self._pool, self._poller = config, agents, pool, poller
+        self._checks = {agent.model: Verification(agent.package, config.infer.threads) for agent in agents}
+        for check in self._checks.values():
+            check.start()
+            poller.register(check.fileno(), zmq.POLLIN)
+        self.open = False
+        """Every agent is ready or refused, and the ready ones are admitted."""
+        self.warning = ""
+        """Why the admitted agents may miss their deadlines (``infer.admission = "degrade"``)."""
+
+    def turn(self, now_ns: int) -> None:
+        """Take verdicts and loads that have come.
+
+        Raises:
+            ConfigError: no agent can act, or they cannot meet their deadlines together.
+        """
+        if self.open:
+            return
+        for model, check in list(self._checks.items()):
+            descriptor = check.fileno()
+            verdict = check.poll()
+            if verdict is not None:
+                self._poller.unregister(descriptor)
+                del self._checks[model]
+                self._judge(model, verdict, now_ns)
+        self._take_loads()
+        if all(agent.state in ("ready", "refused") for agent in self._agents):
+            self._admit()
+            self.open = True
+
+    def due_ns(self, now_ns: int) -> int | None:
+        """When to look again at the checks' time limits."""
+        return now_ns + POLL_NS if self._checks else None
+
+    def close(self) -> None:
+        """End the checks still under way."""
+        for check in self._checks.values():
+            check.kill()
+
+    def _judge(self, model: str, verdict: Verdict, now_ns: int) -> None:
+        sharing = [agent for agent in self._agents if agent.model == model]
+        for agent in sharing:
+            if verdict.ok:
+                agent.state = "loading"
+            else:
+                agent.refuse(verdict.detail)
+        if verdict.ok:
+            package, threads = str(sharing[0].package), self._config.infer.threads
+            self._pool.add_model(LoadModel(model=model, package=package, threads=threads), now_ns)
+
+    def _take_loads(self) -> None:
+        for agent in self._agents:
+            if agent.state != "loading":
+                continue
+            if self._pool.loaded(agent.model) is not None:
+                agent.state = "ready"
+            elif agent.model in self._pool.load_failures:
+                agent.refuse(self._pool.load_failures[agent.model])
+
+    def _admit(self) -> None:
+        ready = [agent for agent in self._agents if agent.state == "ready"]
+        loads = {agent.name: load for agent in ready if (load := self._pool.loaded(agent.model)) is not None}
+        if not loads:
+            raise ConfigError("no agent can act: every model package was refused")
+        for name, load in loads.items():
+            logger.info("agent %s: ready, forward p50 %.3f ms, p99 %.3f ms", name, load.p50_ms, load.p99_ms)
+        complaints = "; ".join(admit(self._config, {name: load.p99_ms for name, load in loads.items()}))
+        if complaints and self._config.infer.admission == "refuse":
+            raise ConfigError(f"agents not admitted (infer.admission = 'refuse'): {complaints}")
+        self.warning = complaints

@@ -1,0 +1,209 @@
+"""The inference workers: start, load, hand out one request each, replace those that die or get stuck."""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import zmq
+
+from daemon.infer.link import Link, LinkClosed
+from daemon.infer.schedule import Waiting
+from daemon.messages import (
+    FROM_WORKER,
+    InlineTensor,
+    LoadModel,
+    ModelLoaded,
+    RingFrames,
+    RunDone,
+    RunFailed,
+    RunModel,
+    WorkerHello,
+    WorkerLog,
+)
+from daemon.process import StageFailed
+from daemon.wire import WireError
+
+logger = logging.getLogger(__name__)
+
+START_LIMIT_NS = 60_000_000_000
+"""A worker must have said hello, or have loaded a model, within this: importing torch from an SD card is slow."""
+STUCK_FLOOR_NS = 250_000_000
+STUCK_FACTOR = 20
+"""A worker is stuck when an inference takes this many times its measured p99, and at least the floor."""
+MAX_FAILED_IN_A_ROW = 3
+"""Workers lost without one result in between, before infer gives up and lets its supervisor start it anew."""
+
+
+class Job(NamedTuple):
+    """A request on its way through a worker, and the observation it is about."""
+
+    request: int
+    model: str
+    waiting: Waiting
+
+
+class WorkerProcess:
+    """One worker: its process, its link and what it is doing."""
+
+    def __init__(self, index: int, rings: Path, now_ns: int) -> None:
+        ours, theirs = Link.pair()
+        ours.setblocking(False)
+        command = [sys.executable, "-m", "daemon.infer.worker", "--fd", str(theirs.fileno()), "--rings", str(rings)]
+        self.index = index
+        self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)  # noqa: S603
+        theirs.close()
+        self.link = Link(ours, FROM_WORKER)
+        self.said_hello = False
+        self.loading: list[LoadModel] = []
+        self.loaded: dict[str, ModelLoaded] = {}
+        self.job: Job | None = None
+        self.limit_ns = now_ns + START_LIMIT_NS
+
+    @property
+    def idle(self) -> bool:
+        """Ready for a request."""
+        return self.said_hello and not self.loading and self.job is None
+
+    def load_next(self, now_ns: int) -> None:
+        """Send the first of the models still to be loaded."""
+        if self.said_hello and self.loading:
+            self.limit_ns = now_ns + START_LIMIT_NS
+            self.link.send(self.loading[0])
+
+    def kill(self) -> None:
+        """End the process at once and reap it."""
+        self.process.kill()
+        with suppress(subprocess.TimeoutExpired):  # stuck in the kernel: it must not hold up the others
+            self.process.wait(timeout=1.0)
+        self.link.close()
+
+
+class WorkerPool:
+    """All workers of one infer.
+
+    Args:
+        count: workers.
+        rings: folder of the frame rings.
+        poller: gets the workers' links.
+        now_ns: CLOCK_MONOTONIC.
+    """
+
+    def __init__(self, count: int, rings: Path, poller: zmq.Poller, now_ns: int) -> None:
+        self._rings, self._poller = rings, poller
+        self._models: dict[str, LoadModel] = {}
+        self._requests = 0
+        self._failed_in_a_row = 0
+        self.replaced = 0
+        self.load_failures: dict[str, str] = {}
+        self.hello: WorkerHello | None = None
+        self._workers = [self._start(index, now_ns) for index in range(count)]
+
+    def add_model(self, model: LoadModel, now_ns: int) -> None:
+        """Have every worker load a verified model."""
+        self._models[model.model] = model
+        for worker in self._workers:
+            worker.loading.append(model)
+            if len(worker.loading) == 1:
+                worker.load_next(now_ns)
+
+    def loaded(self, model: str) -> ModelLoaded | None:
+        """What the first worker that has the model measured."""
+        return next((worker.loaded[model] for worker in self._workers if model in worker.loaded), None)
+
+    def can_run(self, model: str) -> bool:
+        """A worker is free and has the model."""
+        return self._free(model) is not None
+
+    def run(self, waiting: Waiting, model: str, inputs: list[InlineTensor | RingFrames], now_ns: int) -> None:
+        """Hand a request to a free worker; ask :meth:`can_run` first."""
+        worker = self._free(model)
+        assert worker is not None  # noqa: S101
+        self._requests += 1
+        p99_ns = round(worker.loaded[model].p99_ms * 1e6)
+        worker.job = Job(self._requests, model, waiting)
+        worker.limit_ns = now_ns + max(STUCK_FLOOR_NS, STUCK_FACTOR * p99_ns)
+        try:
+            worker.link.send(RunModel(request=self._requests, model=model, inputs=inputs))
+        except LinkClosed as error:
+            logger.warning("worker %d: request not sent: %s", worker.index, error)
+
+    def collect(self, now_ns: int) -> Iterator[tuple[Job, RunDone | RunFailed]]:
+        """Yield every result that has come, and a failure for every request whose worker was lost.
+
+        Raises:
+            StageFailed: the workers cannot be kept alive.
+        """
+        for worker in list(self._workers):
+            try:
+                while (message := worker.link.receive()) is not None:
+                    yield from self._take(worker, message, now_ns)
+                if now_ns > worker.limit_ns and not worker.idle:
+                    raise LinkClosed(f"no answer for {(now_ns - worker.limit_ns) / 1e6:.0f} ms beyond its limit")
+            except (LinkClosed, WireError) as error:
+                yield from self._replace(worker, str(error), now_ns)
+
+    def due_ns(self, now_ns: int) -> int:
+        """When a worker is next found stuck."""
+        return min((w.limit_ns for w in self._workers if not w.idle), default=now_ns + START_LIMIT_NS)
+
+    def running(self) -> list[Job]:
+        """The requests under way."""
+        return [worker.job for worker in self._workers if worker.job is not None]
+
+    def pids(self) -> dict[str, int]:
+        """Process ids by worker name."""
+        return {f"worker{worker.index}": worker.process.pid for worker in self._workers}
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers:
+            worker.kill()
+
+    def _start(self, index: int, now_ns: int) -> WorkerProcess:
+        worker = WorkerProcess(index, self._rings, now_ns)
+        worker.loading = list(self._models.values())
+        self._poller.register(worker.link.fileno(), zmq.POLLIN)
+        return worker
+
+    def _free(self, model: str) -> WorkerProcess | None:
+        return next((worker for worker in self._workers if worker.idle and model in worker.loaded), None)
+
+    def _take(self, worker: WorkerProcess, message: object, now_ns: int) -> Iterator[tuple[Job, RunDone | RunFailed]]:
+        if isinstance(message, WorkerLog):
+            logger.info("worker %d: %s", worker.index, message.text)
+        elif isinstance(message, WorkerHello):
+            self.hello, worker.said_hello = message, True
+            worker.load_next(now_ns)
+        elif isinstance(message, ModelLoaded):
+            worker.loaded[message.model] = message
+            self._loaded_one(worker, now_ns)
+        elif isinstance(message, RunFailed) and message.request == 0:
+            self.load_failures[message.model] = message.detail
+            self._loaded_one(worker, now_ns)
+        elif isinstance(message, RunDone | RunFailed) and worker.job and message.request == worker.job.request:
+            job, worker.job = worker.job, None
+            self._failed_in_a_row = 0
+            yield job, message
+
+    def _loaded_one(self, worker: WorkerProcess, now_ns: int) -> None:
+        worker.loading.pop(0)
+        worker.load_next(now_ns)
+
+    def _replace(self, worker: WorkerProcess, why: str, now_ns: int) -> Iterator[tuple[Job, RunFailed]]:
+        logger.warning("worker %d (pid %d) lost: %s", worker.index, worker.process.pid, why)
+        self._poller.unregister(worker.link.fileno())
+        worker.kill()
+        self.replaced += 1
+        self._failed_in_a_row += 1
+        if self._failed_in_a_row > MAX_FAILED_IN_A_ROW:
+            raise StageFailed(f"{self._failed_in_a_row} workers lost in a row, the last: {why}")
+        self._workers[self._workers.index(worker)] = self._start(worker.index, now_ns)
+        if worker.job is not None:
+            job = worker.job
+            yield job, RunFailed(request=job.request, model=job.model, reason="worker_lost", detail=why)

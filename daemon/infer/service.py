@@ -1,0 +1,188 @@
+"""The infer process: observations in, proposals out, by way of the scheduler and the workers."""
+
+from __future__ import annotations
+
+import gc
+import time
+from pathlib import Path
+from typing import Literal
+
+import zmq
+
+from daemon.bus import Bus
+from daemon.frames import Frame
+from daemon.infer.agent import AgentRun
+from daemon.infer.decode import Decision, Undecidable, decode
+from daemon.infer.gate import Gate
+from daemon.infer.pool import Job, WorkerPool
+from daemon.infer.schedule import Scheduler, Waiting
+from daemon.infer.source import SourceReader, ViewReader
+from daemon.messages import ActionProposal, Applied, RunDone, RunFailed
+from daemon.plan import Plan
+from daemon.process import Ready, Report
+from daemon.runtime import RuntimeFolder
+
+STALL_NS = 500_000_000
+"""A source without a new frame for this long is reported; its agents propose nothing and their actuators time out."""
+
+
+class Infer:
+    """All agents of a configuration."""
+
+    def __init__(self, plan: Plan, runtime: RuntimeFolder, name: str, bus: Bus, poller: zmq.Poller) -> None:
+        self._config = plan.config
+        self._agents = {agent.name: agent for agent in _agents(plan)}
+        self._pool = WorkerPool(self._config.infer.workers, runtime.rings, poller, time.monotonic_ns())
+        self._gate = Gate(self._config, self._all(), self._pool, poller)
+        self._scheduler = Scheduler(self._config.agents, round(self._config.infer.ageing_ms * 1e6))
+        self._sources = [
+            _source(plan, runtime, bus, source) for source in {agent.source for agent in self._config.agents.values()}
+        ]
+        actuators = {agent.actuator for agent in self._config.agents.values()}
+        self._applied = {actuator: bus.subscriber("applied", actuator) for actuator in actuators}
+        self._proposals = {actuator: bus.publisher("proposal", actuator) for actuator in actuators}
+        for topic in (*self._applied.values(), *(source.topic for source in self._sources)):
+            poller.register(topic.socket, zmq.POLLIN)
+        self._turns = 0
+        gc.collect()
+        gc.freeze()
+
+    def turn(self, ready: Ready, now_ns: int) -> int:
+        """Results first, they are oldest; then what was executed, then new frames, then the next inference."""
+        self._turns += 1
+        for job, result in self._pool.collect(now_ns):
+            self._finish(job, result)
+        self._gate.turn(now_ns)
+        self._take_applied()
+        for source in self._sources:
+            self._take_frames(source, now_ns)
+        self._expire(now_ns)
+        self._dispatch(now_ns)
+        return self._due_ns(now_ns)
+
+    def report(self) -> Report:
+        """Agents and links."""
+        now_ns = time.monotonic_ns()
+        silent = [s.name for s in self._sources if now_ns - s.last_ns > STALL_NS]
+        texts = [agent.text for agent in self._all() if agent.state != "ready"]
+        texts += [f"no frames from {name}" for name in silent] + ([self._gate.warning] if self._gate.warning else [])
+        return Report(
+            state=self._state(bool(silent)),
+            progress=self._turns,
+            detail="; ".join(texts),
+            children=self._pool.pids(),
+            counts={a.name: {"decided": a.decided, "not_due": a.not_due} for a in self._all()}
+            | {s.name: {"frames": s.frames} for s in self._sources}
+            | {"workers": {"replaced": self._pool.replaced}},
+            dropped={agent.name: dict(agent.dropped) for agent in self._all()},
+        )
+
+    def shutdown(self) -> None:
+        """End workers and checks."""
+        self._gate.close()
+        self._pool.close()
+
+    def _all(self) -> list[AgentRun]:
+        return list(self._agents.values())
+
+    def _state(self, silent: bool) -> Literal["starting", "running", "waiting", "degraded"]:
+        states = {agent.state for agent in self._all()}
+        if states & {"verifying", "loading"}:
+            return "starting"
+        if "refused" in states or self._gate.warning:
+            return "degraded"
+        return "waiting" if silent else "running"
+
+    def _take_applied(self) -> None:
+        for actuator, topic in self._applied.items():
+            for message in topic.receive():
+                if isinstance(message, Applied):
+                    for agent in self._all():
+                        if agent.config.actuator == actuator:
+                            agent.history.applied(message)
+
+    def _take_frames(self, source: SourceReader, now_ns: int) -> None:
+        for view, observation in source.observe(now_ns).items():
+            for agent in self._all():
+                if agent.state != "ready" or agent.config.source != source.name:
+                    continue
+                if agent.manifest.frame.view.name != view:
+                    continue
+                if observation.after is None and not self._scheduler.due(agent.name, observation.newest.sensor_ns):
+                    agent.not_due += 1
+                elif self._scheduler.offer(agent.name, observation, now_ns):
+                    agent.drop("superseded", "a newer frame came first")
+
+    def _expire(self, now_ns: int) -> None:
+        for waiting in self._scheduler.expired(now_ns):
+            self._agents[waiting.agent].drop("deadline", "not started in time")
+        for job in self._pool.running():
+            agent = self._agents[job.waiting.agent]
+            if now_ns >= job.waiting.deadline_ns and agent.late_request != job.request:
+                agent.late_request = job.request
+                agent.drop("deadline", "still being computed")
+
+    def _dispatch(self, now_ns: int) -> None:
+        while (waiting := self._scheduler.take(now_ns, self._can_start)) is not None:
+            agent = self._agents[waiting.agent]
+            self._pool.run(waiting, agent.model, agent.inputs(waiting.observation), now_ns)
+
+    def _can_start(self, waiting: Waiting) -> bool:
+        agent = self._agents[waiting.agent]
+        return self._pool.can_run(agent.model) and agent.may_decide(waiting.observation)
+
+    def _finish(self, job: Job, result: RunDone | RunFailed) -> None:
+        agent = self._agents[job.waiting.agent]
+        if agent.late_request == job.request:
+            return
+        if isinstance(result, RunFailed):
+            agent.drop(result.reason, result.detail)
+            return
+        try:
+            decision = decode(agent.manifest, result.outputs)
+        except Undecidable as error:
+            agent.drop(error.reason, str(error))
+            return
+        agent.decided += 1
+        self._propose(agent, job.waiting.observation.newest, decision, result.forward_ns)
+
+    def _propose(self, agent: AgentRun, frame: Frame, decision: Decision, forward_ns: int) -> None:
+        self._proposals[agent.config.actuator].send(
+            ActionProposal(
+                agent=agent.name,
+                sensor_ns=frame.sensor_ns,
+                frame_seq=frame.seq,
+                action=decision.action,
+                values=decision.values,
+                confidence=decision.confidence,
+                forward_ns=forward_ns,
+            )
+        )
+
+    def _due_ns(self, now_ns: int) -> int:
+        late = [self._agents[job.waiting.agent].late_request == job.request for job in self._pool.running()]
+        running = [job.waiting.deadline_ns for job, gone in zip(self._pool.running(), late, strict=True) if not gone]
+        due = [self._pool.due_ns(now_ns), self._scheduler.next_deadline_ns(), self._gate.due_ns(now_ns), *running]
+        return min(time_ns for time_ns in due if time_ns is not None)
+
+
+def _agents(plan: Plan) -> list[AgentRun]:
+    models: dict[Path, str] = {}
+    agents = []
+    for name, config in plan.config.agents.items():
+        package, manifest = plan.package(name), plan.manifests[name]
+        model = models.setdefault(package, f"{manifest.name[:24]}-{len(models)}")
+        period_ns = round(1e9 / plan.frame_rate(config.source))
+        agents.append(AgentRun(name, config, manifest, package, model, period_ns))
+    return agents
+
+
+def _source(plan: Plan, runtime: RuntimeFolder, bus: Bus, source: str) -> SourceReader:
+    stacked = any(
+        len(plan.manifests[name].frame.offsets_ms) > 1
+        for name, agent in plan.config.agents.items()
+        if agent.source == source
+    )
+    depth = plan.slots(source) if stacked else 1
+    views = {view.name: ViewReader(runtime, source, view, depth) for view in plan.views(source)}
+    return SourceReader(source, bus.subscriber("frame", source), views)

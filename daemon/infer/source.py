@@ -1,0 +1,72 @@
+"""A source as infer sees it: the newest frame of one view, whatever was announced and whenever."""
+
+from __future__ import annotations
+
+from daemon.bus import Subscriber
+from daemon.frames import Frame, RingError, RingReader
+from daemon.infer.encode import Observation
+from daemon.messages import FrameReady
+from daemon.runtime import RuntimeFolder
+from daemon.views import View
+
+
+class ViewReader:
+    """Follows the ring of one view of a source through restarts of its writer."""
+
+    def __init__(self, runtime: RuntimeFolder, source: str, view: View, depth: int) -> None:
+        self._path = runtime.ring(source, view)
+        self._depth = depth
+        self._reader: RingReader | None = None
+        self._last_seq = 0
+
+    def observe(self, ready: FrameReady) -> Observation | None:
+        """The newest frame and those before it, or None if it has been seen or the ring is not there.
+
+        ``ready`` is only the occasion: when readers lag behind, the ring holds newer frames than it announces.
+        """
+        reader = self._map(ready.epoch)
+        newest = reader.newest() if reader else None
+        if reader is None or newest is None or newest.seq == self._last_seq:
+            return None
+        self._last_seq = newest.seq
+        after = ready.after if newest.seq == ready.seq else None
+        return Observation(self._path.name, reader.epoch, self._recent(reader, newest), after)
+
+    def _recent(self, reader: RingReader, newest: Frame) -> list[Frame]:
+        frames = [newest]
+        for seq in range(newest.seq - 1, max(0, newest.seq - self._depth), -1):
+            frame = reader.find(seq)
+            if frame is None:
+                break
+            frames.append(frame)
+        return frames
+
+    def _map(self, epoch: int) -> RingReader | None:
+        if self._reader is None or self._reader.epoch != epoch:
+            try:
+                self._reader = RingReader(self._path)
+            except RingError:
+                return None
+            self._last_seq = 0
+        return self._reader if self._reader.epoch == epoch else None
+
+
+class SourceReader:
+    """The frame topic of one source and the rings of its views."""
+
+    def __init__(self, name: str, topic: Subscriber, views: dict[str, ViewReader]) -> None:
+        self.name, self.topic, self._views = name, topic, views
+        self.frames = 0
+        self.last_ns = 0
+
+    def observe(self, now_ns: int) -> dict[str, Observation]:
+        """New observations by view name."""
+        newest = {m.view: m for m in self.topic.receive() if isinstance(m, FrameReady)}
+        found = {}
+        for name, ready in newest.items():
+            observation = self._views[name].observe(ready) if name in self._views else None
+            if observation is not None:
+                found[name] = observation
+                self.frames += 1
+                self.last_ns = now_ns
+        return found

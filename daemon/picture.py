@@ -1,0 +1,86 @@
+"""The newest frame of a source's ring as half-block characters for a terminal."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from rich.color import Color
+from rich.segment import Segment, Segments
+from rich.style import Style
+
+from daemon.frames import RingError, RingReader
+from daemon.views import Pixels, View
+
+_UPPER_HALF = "▀"
+_SHADES = 32
+"""Levels per colour: few enough for equal neighbours to share one escape sequence, and for styles to be cached."""
+
+
+class Picture:
+    """Follows one ring, also when its writer is replaced and makes it anew.
+
+    Args:
+        path: file of the ring.
+        view: what it carries.
+    """
+
+    def __init__(self, path: Path, view: View) -> None:
+        self._path, self._view = path, view
+        self._reader: RingReader | None = None
+        self._inode = 0
+
+    def render(self, columns: int, rows: int) -> Segments | None:
+        """The newest frame within a box of character cells, or None when there is none to be had."""
+        frame = self._newest()
+        if frame is None or columns < 1 or rows < 1:
+            return None
+        width, height = fit_cells(self._view, columns, rows)
+        small = Image.fromarray(frame).convert("RGB").resize((width, 2 * height), Image.Resampling.BOX)
+        return half_blocks(np.asarray(small))
+
+    def close(self) -> None:
+        """Unmap the ring."""
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+    def _newest(self) -> Pixels | None:
+        """A copy of the newest frame."""
+        try:
+            inode = self._path.stat().st_ino
+            if self._reader is None or inode != self._inode:
+                # A new file is a new epoch: the writer was replaced, and the old mapping never changes again.
+                self.close()
+                self._reader, self._inode = RingReader(self._path), inode
+        except (RingError, OSError):
+            self.close()
+            return None
+        frame = self._reader.newest()
+        if frame is None:
+            return None
+        pixels = self._reader.pixels(frame).copy()
+        return pixels if self._reader.intact(frame) else None
+
+
+def fit_cells(view: View, columns: int, rows: int) -> tuple[int, int]:
+    """Columns and rows of the largest picture of the view's shape in a box; a cell is twice as high as wide."""
+    width = min(columns, view.width, round(2 * rows * view.width / view.height))
+    return max(1, width), max(1, min(rows, round(width * view.height / view.width / 2)))
+
+
+def half_blocks(pixels: Pixels) -> Segments:
+    """Two pixel rows per line of text: ``pixels`` is ``uint8`` RGB, shape (even height, width, 3)."""
+    shades = pixels // (256 // _SHADES) * (256 // _SHADES)
+    segments = []
+    for upper, lower in zip(shades[::2].tolist(), shades[1::2].tolist(), strict=True):
+        segments += [Segment(_UPPER_HALF, _style(*top, *bottom)) for top, bottom in zip(upper, lower, strict=True)]
+        segments.append(Segment.line())
+    return Segments(Segment.simplify(segments))
+
+
+@functools.lru_cache(maxsize=4096)
+def _style(red: int, green: int, blue: int, lower_red: int, lower_green: int, lower_blue: int) -> Style:
+    return Style(color=Color.from_rgb(red, green, blue), bgcolor=Color.from_rgb(lower_red, lower_green, lower_blue))

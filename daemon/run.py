@@ -1,0 +1,148 @@
+"""``reflexd run``: the whole process table of a configuration in the foreground, watched, measured and shown."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from daemon.bus import Bus
+from daemon.config import ConfigError
+from daemon.display import Display, PlainScreen, Screen
+from daemon.leftovers import RUN_LOCK, clear_leftovers
+from daemon.plan import Plan
+from daemon.process import EXIT_CONFIG, stop_signals
+from daemon.runtime import InstanceLock, RuntimeFolder
+from daemon.session import Session
+from daemon.statistics import Report
+from daemon.table import Entry, process_table
+from daemon.versions import versions
+from daemon.view import LiveView
+
+DRAW_EVERY_S = 1 / 8
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How to run.
+
+    Attributes:
+        seconds: end after this long; None for never.
+        json: file for the report at the end.
+        live: draw the live view on stdout instead of writing lines to stderr.
+    """
+
+    seconds: float | None = None
+    json: Path | None = None
+    live: bool = False
+
+
+def run(plan: Plan, options: Options, table: list[Entry] | None = None) -> int:
+    """Run until a stop signal, the end of ``options.seconds``, the end of every world, or a failure for good.
+
+    Args:
+        plan: what to run.
+        options: how to run it.
+        table: the processes; by default those of the plan.
+
+    Returns:
+        0; 78 (EX_CONFIG) if a process could not work with its configuration; 1 if an agent never decided although
+        there was time, or a process was down at the end.
+
+    Raises:
+        ConfigError: the report cannot be written where it should be.
+        RuntimeFolderError: another supervisor, or a process that is not ours, has the runtime folder.
+    """
+    if options.json is not None:
+        check_writable(options.json)
+    runtime = RuntimeFolder(plan.config.daemon)
+    runtime.create()
+    with InstanceLock(runtime.lock(RUN_LOCK)), _shown(plan, runtime, options.live) as display:
+        clear_leftovers(runtime, display.say)
+        with Bus(runtime) as bus, stop_signals() as wake:
+            session = Session(plan, process_table(plan, runtime) if table is None else table, bus, display)
+            try:
+                session.main_loop(wake.fileno(), options.seconds)
+            finally:
+                session.shutdown()
+        complaints = session.complaints()
+        if options.json is not None:
+            complaints += _write(options.json, plan, session.report)
+        for complaint in complaints:
+            display.say(f"ERROR run: {complaint}")
+        return EXIT_CONFIG if session.failure else 1 if complaints else 0
+
+
+@contextmanager
+def _shown(plan: Plan, runtime: RuntimeFolder, live: bool) -> Iterator[Display]:
+    """A display that also takes this process's own log."""
+    screen: Screen = LiveView(plan, runtime, sys.stdout.fileno()) if live else PlainScreen(sys.stderr.fileno())
+    display = Display(screen, DRAW_EVERY_S)
+    handler = _DisplayHandler(display)
+    logging.getLogger().addHandler(handler)
+    try:
+        yield display
+    finally:
+        logging.getLogger().removeHandler(handler)
+        display.close()
+
+
+class _DisplayHandler(logging.Handler):
+    """Sends log records to the display."""
+
+    def __init__(self, display: Display) -> None:
+        super().__init__()
+        self._display = display
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show the record."""
+        self._display.say(f"{record.levelname} run: {record.getMessage()}")
+
+
+def check_writable(path: Path) -> None:
+    """Try now whether a report can be written, and not after hours of running.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    fresh = _fresh(path)
+    try:
+        if path.exists() and not path.is_file():
+            raise ConfigError(f"--json {path}: expected a file or nothing there, found something else")
+        fresh.write_bytes(b"")
+        fresh.unlink()
+    except OSError as error:
+        raise ConfigError(f"--json {path}: cannot write there: {error.strerror}") from None
+
+
+def write_report(path: Path, report: Report) -> None:
+    """Write the report whole or not at all.
+
+    Raises:
+        OSError: not possible; what was there before is untouched.
+    """
+    fresh = _fresh(path)
+    try:
+        fresh.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
+
+
+def _write(path: Path, plan: Plan, report: Report) -> list[str]:
+    """Write the report of a run; return what went wrong."""
+    try:
+        write_report(path, {"config": str(plan.path), "versions": versions(), **report})
+    except OSError as error:
+        return [f"report {path} not written: {error.strerror}"]
+    return []
+
+
+def _fresh(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}.new")

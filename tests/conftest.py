@@ -1,0 +1,37 @@
+"""Fixtures every test may use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def run_folder() -> Iterator[Path]:
+    """A folder on tmpfs whose path is short enough for sockets; pytest's own are not."""
+    with tempfile.TemporaryDirectory(prefix="rfx-", dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def small_tmpfs() -> Iterator[Path]:
+    """A tmpfs of 256 KiB, mounted for this test alone."""
+    folder = Path(tempfile.mkdtemp(prefix="rfx-"))
+    if (
+        os.getuid() != 0
+        or subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], check=False, capture_output=True
+        ).returncode
+    ):
+        folder.rmdir()
+        pytest.skip("mounting a small tmpfs needs root")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+        folder.rmdir()
