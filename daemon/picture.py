@@ -66,9 +66,13 @@ class Picture:
 
 
 def fit_cells(view: View, columns: int, rows: int) -> tuple[int, int]:
-    """Columns and rows of the largest picture of the view's shape in a box; a cell is twice as high as wide."""
-    width = min(columns, view.width, round(2 * rows * view.width / view.height))
-    return max(1, width), max(1, min(rows, round(width * view.height / view.width / 2)))
+    """Columns and rows of the largest picture in a box of cells, which are twice as high as wide.
+
+    It has the shape of what the camera sees: a view may squeeze its crop, as Pong's halves the width.
+    """
+    shape = view.crop or view
+    width = min(columns, view.width, round(2 * rows * shape.width / shape.height))
+    return max(1, width), max(1, min(rows, round(width * shape.height / shape.width / 2)))
 
 
 def half_blocks(pixels: Pixels) -> Segments:

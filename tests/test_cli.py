@@ -89,10 +89,11 @@ def test_version_names_everything_that_matters(capsys: pytest.CaptureFixture[str
     assert "native worker: not built" in out
 
 
-def test_version_imports_neither_torch_nor_numpy_for_it() -> None:
-    code = (
-        "import sys; from daemon.versions import versions; versions(); assert not {'torch', 'numpy'} & set(sys.modules)"
-    )
+@pytest.mark.parametrize(
+    "call", ["from daemon.versions import versions; versions()", "import daemon.cli, daemon.operate"]
+)
+def test_neither_versions_nor_an_emergency_stop_wait_for_heavy_imports(call: str) -> None:
+    code = f"import sys; {call}; assert not {{'torch', 'numpy', 'PIL', 'rich'}} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
 
 

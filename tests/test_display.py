@@ -25,7 +25,7 @@ from daemon.picture import Picture, fit_cells, half_blocks
 from daemon.plan import Plan
 from daemon.statistics import Report
 from daemon.view import LiveView, Rates
-from daemon.views import View
+from daemon.views import Crop, View
 from tests import stand_in
 from tests.infer.manifests import manifest
 
@@ -180,6 +180,10 @@ def test_a_picture_follows_a_ring_that_is_made_anew(tmp_path: Path) -> None:
     assert dark.segments != bright.segments
     assert picture.render(40, 40) is None
     picture.close()
+
+
+def test_a_squeezed_view_is_shown_in_the_shape_of_its_crop() -> None:
+    assert fit_cells(View(80, 160, "gray8", Crop(0, 34, 160, 160)), 40, 50) == (40, 20)
 
 
 # --- the live view ---

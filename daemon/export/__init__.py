@@ -48,10 +48,13 @@ def export_package(model_folder: Path, out: Path | None = None) -> ExportReport:
     target = (out or model_folder / "package").absolute()
     recipe = read_recipe(model_folder)
     # torch and the lowering take seconds to import: a wrong key in model.toml is answered without them.
-    from daemon.export.lower import lower
-    from daemon.export.parity import compare
-    from daemon.export.policy import check_layout, load_policy, read_examples, run_eager
-    from daemon.export.publish import publish, staging
+    try:
+        from daemon.export.lower import lower
+        from daemon.export.parity import compare
+        from daemon.export.policy import check_layout, load_policy, read_examples, run_eager
+        from daemon.export.publish import publish, staging
+    except ModuleNotFoundError as error:
+        raise ExportError(f"export needs {error.name}: pip install 'reflexd[export]' on the host") from None
 
     policy = load_policy(model_folder, recipe)
     observations = read_examples(model_folder / recipe.examples, recipe)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import msgspec
@@ -38,6 +39,8 @@ def lower(policy: nn.Module, observation: Observation) -> Program:
         ExportError: the policy cannot be captured or lowered; the text names the step.
     """
     step = "torch.export (strict)"
+    # torch warns about its own tree code a dozen times per export; nothing in a policy can change that.
+    warnings.filterwarnings("ignore", message=r".*isinstance\(treespec, LeafSpec\)", category=FutureWarning)
     try:
         captured = torch.export.export(policy, observation, strict=True)
         step = "lowering to XNNPACK"

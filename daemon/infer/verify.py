@@ -80,10 +80,10 @@ class Verification:
     def poll(self) -> Verdict | None:
         """The verdict, once there is one. Call it when readable, and now and then for the time limit."""
         if self._verdict is None:
-            if time.monotonic() > self._deadline_s:
-                self._end(f"the check did not finish within {self._timeout_s:g} s")
-            elif self._at_end():
+            if self._at_end():
                 self._end(None)
+            elif time.monotonic() > self._deadline_s:
+                self._end(f"the check did not finish within {self._timeout_s:g} s")
         return self._verdict
 
     def kill(self) -> None:

@@ -50,7 +50,7 @@ def mutants(module: types.ModuleType) -> Iterator[tuple[str, types.ModuleType]]:
 
 def _build(tree: ast.Module, module: types.ModuleType) -> types.ModuleType:
     mutant = types.ModuleType(module.__name__)
-    exec(compile(tree, f"mutant of {module.__file__}", "exec"), vars(mutant))  # noqa: S102
+    exec(compile(tree, f"<mutant of {module.__name__}>", "exec"), vars(mutant))  # noqa: S102
     vars(mutant).update({name: value for name, value in vars(module).items() if not inspect.isfunction(value)})
     return mutant
 

@@ -80,16 +80,22 @@ class Setup(msgspec.Struct, frozen=True):
         return [line["cause"] for line in self.lines()]
 
 
-def make_setup(folder: Path, *, driver: str = "log", agent: str = "", **actuator: object) -> Setup:
-    """Write a configuration below ``folder``; ``actuator`` changes keys of the actuator, ``agent`` adds lines."""
+def make_setup(folder: Path, *, driver: str = "log", **actuator: object) -> Setup:
+    """Write a configuration below ``folder``; ``actuator`` changes keys of the actuator."""
     write_package(folder / "package", ACTIONS)
-    keys: dict[str, object] = {"driver": driver, "actions": ACTIONS, "neutral": "NOOP", "deadman_ms": 250.0, **actuator}
+    keys: dict[str, object] = {
+        "driver": driver,
+        "actions": ACTIONS,
+        "neutral": "NOOP",
+        "deadman_ms": 2000.0,
+        **actuator,
+    }
     world = '[worlds.field]\ngame = "pong"\n' if driver == "simulated" else ""
     if driver == "simulated":
         keys["world"] = "field"
     table = "\n".join(f"{key} = {json.dumps(value)}" for key, value in keys.items())
     agents = "\n".join(
-        f'[agents.{name}]\npackage = "package"\nsource = "camera"\nactuator = "paddle"\npriority = {priority}\n{agent}'
+        f'[agents.{name}]\npackage = "package"\nsource = "camera"\nactuator = "paddle"\npriority = {priority}\nmax_age_ms = 200.0'
         for name, priority in (("low", 3), ("high", 7))
     )
     config = folder / "reflexd.toml"

@@ -181,7 +181,7 @@ def test_commands_late_twice_or_for_another_life(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("flooders", [2])
 def test_a_flood_does_not_hold_up_the_deadman(tmp_path: Path, flooders: int) -> None:
-    setup = make_setup(tmp_path)
+    setup = make_setup(tmp_path, deadman_ms=250.0)
     with running(setup) as (_, peer), contextlib.ExitStack() as stack:
         command(setup.runtime, "paddle", "arm", 3000)
         peer.propose("JUMP")

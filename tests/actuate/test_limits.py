@@ -105,7 +105,7 @@ def test_without_a_neutral_there_is_no_actuator(actuator: Actuator) -> None:
 @pytest.mark.parametrize("bad", ["nan", "inf", "-5", "0", "true", '"250"'])
 def test_the_configuration_file_refuses_them_as_well(tmp_path: Path, bad: str) -> None:
     setup = make_setup(tmp_path)
-    setup.config.write_text(setup.config.read_text().replace("deadman_ms = 250.0", f"deadman_ms = {bad}"))
+    setup.config.write_text(setup.config.read_text().replace("deadman_ms = 2000.0", f"deadman_ms = {bad}"))
     with pytest.raises(ConfigError, match=r"actuators\..*deadman_ms"):
         parse(setup.config)
 

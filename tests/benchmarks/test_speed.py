@@ -55,7 +55,7 @@ def percentiles(times: list[float]) -> str:
 
 def run_daemon(folder: Path) -> dict[str, dict[str, float]]:
     report = folder / "out.json"
-    command = [sys.executable, "-m", "daemon", "run", str(folder / "bench.toml"), "--plain"]
+    command = [str(Path(sys.executable).with_name("reflexd")), "run", str(folder / "bench.toml"), "--plain"]
     subprocess.run(
         [*command, "--for", str(SECONDS + START_SECONDS), "--json", str(report)],
         check=True,

@@ -37,7 +37,7 @@ def write(kind: str, folder: Path, frames: int) -> None:
             out.send(STAMP.pack(ring.write(picture, now), now))
         else:
             out.send(STAMP.pack(n, now), zmq.SNDMORE)
-            out.send(memoryview(picture))
+            out.send(picture.data)
     out.send(b"")
     context.destroy(2000)
 

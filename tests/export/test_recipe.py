@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
+from daemon.export import export_package
 from daemon.export.recipe import ExportError, read_recipe
 from tests.packages import tiny_model
 
@@ -57,3 +59,9 @@ def test_a_mistake_is_named_with_its_file(model: Path, old: str, new: str, compl
 def test_a_folder_without_contract_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExportError, match=r"model\.toml: expected a model's contract: No such file"):
         read_recipe(tmp_path)
+
+
+def test_without_torch_the_refusal_says_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "daemon.export.lower", None)
+    with pytest.raises(ExportError, match=r"export needs daemon\.export\.lower: pip install 'reflexd\[export\]'"):
+        export_package(model)

@@ -179,6 +179,6 @@ def test_a_file_of_seven_bytes_is_refused(package: Path) -> None:
     assert "not a program" in refused(with_program(package, b"\x20\0\0\0ET1"))
 
 
-@pytest.mark.parametrize("cut", [9, 64, 1000])
-def test_a_truncated_program_with_a_fitting_manifest_is_refused(package: Path, cut: int) -> None:
-    refused(with_program(package, (package / "model.pte").read_bytes()[:cut]))
+def test_a_truncated_program_with_a_fitting_manifest_is_refused(package: Path) -> None:
+    detail = refused(with_program(package, (package / "model.pte").read_bytes()[:1000]))
+    assert "invalid program: damaged" in detail
