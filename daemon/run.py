@@ -14,12 +14,12 @@ import msgspec
 
 from daemon.bus import Bus
 from daemon.config import ConfigError
+from daemon.course import Course
 from daemon.display import Display, PlainScreen, Screen
 from daemon.leftovers import RUN_LOCK, clear_leftovers
 from daemon.plan import Plan
 from daemon.process import EXIT_CONFIG, stop_signals
 from daemon.runtime import InstanceLock, RuntimeFolder
-from daemon.session import Session
 from daemon.statistics import Report
 from daemon.table import Entry, process_table
 from daemon.versions import versions
@@ -65,17 +65,17 @@ def run(plan: Plan, options: Options, table: list[Entry] | None = None) -> int:
     with InstanceLock(runtime.lock(RUN_LOCK)), _shown(plan, runtime, options.live) as display:
         clear_leftovers(runtime, display.say)
         with Bus(runtime) as bus, stop_signals() as wake:
-            session = Session(plan, process_table(plan, runtime) if table is None else table, bus, display)
+            course = Course(plan, process_table(plan, runtime) if table is None else table, bus, display)
             try:
-                session.main_loop(wake.fileno(), options.seconds)
+                course.main_loop(wake.fileno(), options.seconds)
             finally:
-                session.shutdown()
-        complaints = session.complaints()
+                course.shutdown()
+        complaints = course.complaints()
         if options.json is not None:
-            complaints += _write(options.json, plan, session.report)
+            complaints += _write(options.json, plan, course.report)
         for complaint in complaints:
             display.say(f"ERROR run: {complaint}")
-        return EXIT_CONFIG if session.failure else 1 if complaints else 0
+        return EXIT_CONFIG if course.failure else 1 if complaints else 0
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Small real packages for tests: policies in a few lines, exported by the project's own exporter, once per session.
+"""Small real packages for tests: policies in a few lines, exported by the project's own exporter, once per test run.
 
 Each function fills ``folder`` with a copy that the test may damage as it likes.
 """
@@ -103,7 +103,7 @@ def pin_hashes(package: Path) -> None:
 
 
 @functools.cache
-def _session_folder() -> Path:
+def _shared_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="reflexd-packages-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -111,14 +111,14 @@ def _session_folder() -> Path:
 
 @functools.cache
 def _tiny(stack: int, nan_when_bright: bool, burn: int) -> Path:
-    folder = _session_folder() / f"tiny-{stack}-{nan_when_bright}-{burn}"
+    folder = _shared_folder() / f"tiny-{stack}-{nan_when_bright}-{burn}"
     tiny_model(folder, stack=stack, nan_when_bright=nan_when_bright, burn=burn)
     return export(folder).package
 
 
 @functools.cache
 def _full_frame() -> Path:
-    folder = _session_folder() / "full"
+    folder = _shared_folder() / "full"
     folder.mkdir()
     (folder / "policy.py").write_text(FULL_FRAME_POLICY, encoding="utf-8")
     frames = np.random.default_rng(1).integers(0, 256, (4, FULL_HEIGHT, FULL_WIDTH, 3), dtype=np.uint8)

@@ -95,7 +95,8 @@ def make_setup(folder: Path, *, driver: str = "log", **actuator: object) -> Setu
         keys["world"] = "field"
     table = "\n".join(f"{key} = {json.dumps(value)}" for key, value in keys.items())
     agents = "\n".join(
-        f'[agents.{name}]\npackage = "package"\nsource = "camera"\nactuator = "paddle"\npriority = {priority}\nmax_age_ms = 200.0'
+        f'[agents.{name}]\npackage = "package"\nsource = "camera"\nactuator = "paddle"\n'
+        f"priority = {priority}\nmax_age_ms = 200.0"
         for name, priority in (("low", 3), ("high", 7))
     )
     config = folder / "reflexd.toml"
@@ -121,6 +122,9 @@ def end(process: subprocess.Popen[str]) -> str:
     """End it by its pid, whatever state it is in; return what it logged."""
     if process.poll() is None:
         process.send_signal(signal.SIGCONT)
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(3.0)
         process.kill()
     return process.communicate()[1]
 

@@ -67,7 +67,8 @@ def has(peer: Peer, cause: str) -> bool:
 
 
 def reasons(peer: Peer, since: int = 0) -> set[str]:
-    return {one.reason for one in peer.refused[since:]}
+    """Why proposals were refused; on a busy machine some are superseded at any time."""
+    return {str(one.reason) for one in peer.refused[since:]} - {"superseded"}
 
 
 # --- the way of a proposal ---------------------------------------------------------------------------------
@@ -180,7 +181,7 @@ def test_what_queued_while_it_was_stopped_is_not_executed_late(tmp_path: Path) -
         process.send_signal(signal.SIGCONT)
         peer.wait(lambda: has(peer, "deadman"), "neutral first of all")
         peer.wait(lambda: len(peer.refused) - known >= 50, "refusal of all 50")
-        assert reasons(peer, known) == {"superseded", "stale"}
+        assert reasons(peer, known) == {"stale"}
         assert "JUMP" not in [line.get("action") for line in setup.lines()]
 
 

@@ -75,9 +75,7 @@ def measure(kind: str, folder: Path, seconds: float) -> list[float]:
     folder.mkdir()
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, __file__]
-    reader = subprocess.Popen(
-        [*command, "read", kind, str(folder)], stdout=subprocess.PIPE, text=True, env=environment
-    )
+    reader = subprocess.Popen([*command, "read", kind, str(folder)], stdout=subprocess.PIPE, text=True, env=environment)
     try:
         assert reader.stdout is not None
         reader.stdout.readline()

@@ -17,7 +17,7 @@ import msgspec
 from daemon.messages import Applied
 
 MAX_BYTES = 8 * 1024 * 1024
-"""Size at which the log is rotated; the two files together take twice as much. About 20 minutes at 50 Hz a file."""
+"""Size at which the log is rotated; the two files together take twice as much. About 25 minutes a file at 50 Hz."""
 
 
 class LogLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

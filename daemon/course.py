@@ -21,7 +21,7 @@ _SETTLE_NS = 300_000_000
 """After the last world has said it is done: time for its last messages to come in."""
 
 
-class Session:
+class Course:
     """One run: the supervisor, what its children report, and when it is over."""
 
     def __init__(self, plan: Plan, table: list[Entry], bus: Bus, display: Display) -> None:

@@ -1,0 +1,82 @@
+"""The documents are true: commands exist and run, the explained configuration is the shipped one, pages are fresh."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from daemon.cli import main
+from docs.generate import PAGE, page
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+REFLEXD = str(Path(sys.executable).with_name("reflexd"))
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    lines = (line for block in blocks("sh") for line in block.splitlines())
+    return [shlex.split(line, comments=True) for line in lines if line.strip()]
+
+
+def test_the_configuration_page_is_fresh() -> None:
+    assert PAGE.read_text() == page(), "run python -m docs.generate"
+
+
+def test_the_explained_configuration_is_the_shipped_one() -> None:
+    (explained,) = blocks("toml")
+    assert tomllib.loads(explained) == tomllib.loads((ROOT / "models/pong/demo.toml").read_text())
+
+
+def test_every_command_is_of_a_known_kind() -> None:
+    kinds = {"make", ".venv/bin/reflexd", ".venv/bin/python"}
+    assert {command[0] for command in commands()} <= kinds
+
+
+def test_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {command[1] for command in commands() if command[0] == "make"} <= targets
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [c for c in commands() if c[0].endswith("reflexd")], ids=" ".join)
+def test_reflexd_commands_run(command: list[str], run_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As written, but shorter where one says how long, and with folders and results of its own."""
+    arguments = command[1:]
+    if "--for" in arguments:
+        arguments[arguments.index("--for") + 1] = "20"
+    if "--json" in arguments:
+        arguments[arguments.index("--json") + 1] = str(run_folder / "out.json")
+    if arguments[0] == "export":
+        arguments += ["--out", str(run_folder / "package")]
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(run_folder))
+    monkeypatch.setenv("XDG_STATE_HOME", str(run_folder / "state"))
+    done = subprocess.run([REFLEXD, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    nobody_runs = arguments[0] in ("status", "estop", "clear", "arm", "disarm")
+    assert done.returncode == (1 if nobody_runs else 0), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_python_commands_run() -> None:
+    for command in commands():
+        if command[0].endswith("python"):
+            done = subprocess.run(
+                [sys.executable, *command[1:]], cwd=ROOT, capture_output=True, timeout=60, check=False
+            )
+            assert done.returncode == 0
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert all(command[1] in shown for command in commands() if command[0].endswith("reflexd"))
