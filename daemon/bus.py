@@ -52,7 +52,8 @@ class Bus:
 
     def publisher(self, topic: str, instance: str) -> Publisher:
         """The sending end of a topic's instance."""
-        return Publisher(self._open(zmq.PUB, TOPICS[topic], "publisher", topic, instance))
+        kind = zmq.XPUB if TOPICS[topic].welcome else zmq.PUB
+        return Publisher(self._open(kind, TOPICS[topic], "publisher", topic, instance), TOPICS[topic])
 
     def subscriber(self, topic: str, instance: str) -> Subscriber:
         """The receiving end of a topic's instance."""
@@ -98,12 +99,22 @@ class Bus:
 class Publisher:
     """Sends without ever blocking: what a slow or absent reader cannot take is dropped by ZeroMQ."""
 
-    def __init__(self, socket: zmq.Socket[bytes]) -> None:
-        self._socket = socket
+    def __init__(self, socket: zmq.Socket[bytes], topic: Topic) -> None:
+        self.socket = socket
+        self._welcome = topic.welcome
+
+    def welcome(self) -> None:
+        """Take in new readers, for topics with a welcome: ZeroMQ gives it to them when the socket is polled."""
+        _drain(self.socket)
 
     def send(self, message: Message) -> None:
         """Send one message."""
-        self._socket.send(encode(message), zmq.NOBLOCK)
+        data = encode(message)
+        if self._welcome is not None:
+            self.welcome()
+            if isinstance(message, self._welcome):
+                self.socket.setsockopt(zmq.XPUB_WELCOME_MSG, data)
+        self.socket.send(data, zmq.NOBLOCK)
 
 
 class Subscriber:

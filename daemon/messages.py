@@ -296,6 +296,8 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
         queue: messages kept for a slow reader. Frames are never queued: a FrameReady only wakes the reader,
             who takes the newest frame from the ring.
         recorded: a recorder keeps these messages.
+        welcome: the newest message of this type is what a new reader gets first, so that one who joins late, or
+            again, knows what holds.
     """
 
     carries: tuple[type[Message], ...]
@@ -303,12 +305,13 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     max_bytes: int = 4096
     queue: int = 64
     recorded: bool = True
+    welcome: type[Message] | None = None
 
 
 TOPICS: dict[str, Topic] = {
     "frame": Topic(carries=(FrameReady,), max_bytes=512, queue=8),
     "proposal": Topic(carries=(ActionProposal,), binds="subscriber"),
-    "applied": Topic(carries=(Applied, Refused), queue=512),
+    "applied": Topic(carries=(Applied, Refused), queue=512, welcome=Applied),
     "output": Topic(carries=(Output,), binds="subscriber", recorded=False),
     "world": Topic(carries=(WorldState,), recorded=False),
     "health": Topic(carries=(Health,), max_bytes=32 * 1024, recorded=False),

@@ -20,12 +20,11 @@ from typing import Literal, Protocol
 import msgspec
 import zmq
 
-from daemon.bus import Bus, BusError
+from daemon.bus import Bus
 from daemon.config import ConfigError
-from daemon.frames import RingError
 from daemon.messages import Health
 from daemon.plan import Plan, load
-from daemon.runtime import InstanceLock, RuntimeFolder, RuntimeFolderError
+from daemon.runtime import InstanceLock, RuntimeFolder
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +96,7 @@ def main(kind: str, opener: Opener, argv: list[str] | None = None) -> int:
     except ConfigError as error:
         logger.error("%s", error)
         return EXIT_CONFIG
-    except (RuntimeFolderError, BusError, RingError) as error:
+    except OSError as error:  # folders, sockets, rings, drivers
         logger.error("%s", error)
         return EXIT_OS
     except StageFailed as error:

@@ -13,7 +13,7 @@ import zmq
 
 from daemon.bus import LINGER_MS, Bus, BusError
 from daemon.config import Daemon
-from daemon.messages import ActionProposal, FrameReady, Hello, Welcome
+from daemon.messages import ActionProposal, Applied, FrameReady, Hello, Refused, Welcome
 from daemon.runtime import MAX_SOCKET_PATH, InstanceLock, RuntimeFolder, RuntimeFolderError
 
 
@@ -98,6 +98,26 @@ def test_readers_find_a_restarted_publisher_again(runtime: RuntimeFolder) -> Non
                     outbox.send(ready(life))
                 assert inbox.receive()[-1] == ready(life)
             inbox.receive()
+
+
+def test_a_late_reader_is_told_what_holds_before_anything_new(runtime: RuntimeFolder) -> None:
+    def applied(seq: int) -> Applied:
+        return Applied(seq=seq, applied_ns=seq, cause="proposal", action="UP")
+
+    refused = Refused(agent="one", reason="stale", detail="", sensor_ns=1, refused_ns=2)
+    with Bus(runtime) as bus:
+        outbox = bus.publisher("applied", "arm")
+        for message in (applied(1), applied(2), refused):
+            outbox.send(message)
+        for _ in range(2):
+            inbox = bus.subscriber("applied", "arm")
+            outbox.socket.poll(200)
+            outbox.welcome()
+            wait_for(inbox.socket)
+            assert inbox.receive() == [applied(2)]
+        outbox.send(applied(3))
+        wait_for(inbox.socket)
+        assert inbox.receive() == [applied(3)]
 
 
 def test_commands_are_asked_and_answered(runtime: RuntimeFolder) -> None:

@@ -54,11 +54,11 @@ class Actuation:
         driver.open()
         self._writer = Writer(driver)
         first = self._writer.write("start", limits.neutral)
-        applied = bus.publisher("applied", name)
+        self._applied = bus.publisher("applied", name)
         if first is not None:
-            applied.send(first)
+            self._applied.send(first)
         latch = Latch(runtime.state / f"{name}.estop")
-        self._control = Control(limits, self._writer, latch, applied.send, time.monotonic_ns())
+        self._control = Control(limits, self._writer, latch, self._applied.send, time.monotonic_ns())
         if plan.config.actuators[name].arm_on_start:
             self._control.arm()
         self._desk = CommandDesk(int.from_bytes(os.urandom(7)), self._operate, self._control.describe)
@@ -66,6 +66,7 @@ class Actuation:
         self._commands = bus.command_server(name)
         poller.register(self._proposals.socket, zmq.POLLIN)
         poller.register(self._commands.socket, zmq.POLLIN)
+        poller.register(self._applied.socket, zmq.POLLIN)
         self._progress = 0
         self._said: tuple[object, ...] = ()
         self._say()
@@ -77,6 +78,8 @@ class Actuation:
             self._take_commands()
             now_ns = time.monotonic_ns()
         self._control.watch(now_ns)
+        if self._applied.socket in ready:
+            self._applied.welcome()
         if self._proposals.socket in ready:
             received = self._proposals.receive()
             proposals = [message for message in received if isinstance(message, ActionProposal)]

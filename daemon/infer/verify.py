@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from daemon.infer.runtime_log import read_log, worth_telling
+
 MAX_ANSWER_BYTES = 64 * 1024
 DEFAULT_TIMEOUT_S = 60.0
 STAGE = "verify: "
@@ -25,8 +26,6 @@ STAGE = "verify: "
 
 _LAST_WORDS = 12
 """Lines of the runtime's log that go into a refusal."""
-_NOISE = re.compile(r"^\[(cpuinfo_utils|threadpool|operator_registry)\.cpp|^\s*$")
-"""Lines the runtime writes whatever happens, and the layouts of every kernel it compared with a missing one."""
 
 
 class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -116,7 +115,7 @@ class Verification:
                 failure = "the check process closed its output and did not exit"
         self._process.kill()
         status = self._process.wait()
-        log = _read_log(self._log_fd)
+        log = read_log(self._log_fd)
         self._verdict = _refused(failure, log) if failure else _judge(status, self._answer, log)
         os.close(self._answer_fd)
         os.close(self._log_fd)
@@ -154,15 +153,8 @@ def _refused(why: str, log: str) -> Verdict:
 
 def _with_log(verdict: Verdict, log: str) -> Verdict:
     """The verdict with the runtime's last words, each said once."""
-    lines = [line for line in log.splitlines() if not line.startswith(STAGE) and not _NOISE.search(line)]
-    last = list(dict.fromkeys(lines))[-_LAST_WORDS:]
+    last = [line for line in worth_telling(log) if not line.startswith(STAGE)][-_LAST_WORDS:]
     return msgspec.structs.replace(verdict, detail="; ".join([verdict.detail, *last])[:4000])
-
-
-def _read_log(descriptor: int) -> str:
-    """The end of the log, 64 KiB at most."""
-    size = os.fstat(descriptor).st_size
-    return os.pread(descriptor, 64 * 1024, max(0, size - 64 * 1024)).decode(errors="replace")
 
 
 def _signal_name(number: int) -> str:

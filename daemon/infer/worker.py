@@ -23,6 +23,7 @@ import numpy as np
 from daemon.frames import RingError, RingReader
 from daemon.infer.link import Link, LinkClosed
 from daemon.infer.runtime import Array, LoadedModel, RuntimeFailure, set_threads
+from daemon.infer.runtime_log import captured
 from daemon.messages import (
     TO_WORKER,
     InlineTensor,
@@ -162,13 +163,16 @@ class Worker:
 
     def _load(self, message: LoadModel) -> Message:
         began = time.monotonic()
+        log: list[str] = []
         try:
-            set_threads(message.threads)
-            model = Model(message.model, Path(message.package), self._rings)
-            loaded = time.monotonic()
-            times = model.warm_up()
+            with captured(log):
+                set_threads(message.threads)
+                model = Model(message.model, Path(message.package), self._rings)
+                loaded = time.monotonic()
+                times = model.warm_up()
         except (RuntimeFailure, OSError, ValueError) as failure:
-            return RunFailed(request=0, model=message.model, reason="model_error", detail=str(failure)[:512])
+            detail = "; ".join([str(failure), *log])[:512]
+            return RunFailed(request=0, model=message.model, reason="model_error", detail=detail)
         self._models[message.model] = model
         gc.collect()
         gc.freeze()

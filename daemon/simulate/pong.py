@@ -42,7 +42,8 @@ class PongGame:
         self._rng = np.random.default_rng(seed)
         self._random_actions = random_actions
         self.points = [0, 0]
-        for _ in range(int(self._rng.integers(1, MAX_NOOP_START + 1))):
+        # numpy's old generator: published results name their openings by its seeds.
+        for _ in range(np.random.RandomState(seed).randint(1, MAX_NOOP_START + 1)):
             self.tick(NEUTRAL)
 
     @property
