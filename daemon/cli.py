@@ -100,10 +100,14 @@ def _export(arguments: argparse.Namespace) -> int:
         from daemon.export import ExportError, export_package
     except ModuleNotFoundError as error:
         return _complain(f"export needs {error.name}: pip install 'reflexd[export]' on the host", 1)
+    from daemon.infer.runtime_log import captured
+
+    chatter: list[str] = []  # torch and the runtime warn about themselves; it matters only when the export fails
     try:
-        report = export_package(arguments.model_folder, arguments.out)
+        with captured(chatter):
+            report = export_package(arguments.model_folder, arguments.out)
     except ExportError as error:
-        return _complain(str(error), 1)
+        return _complain("\n".join([*chatter, str(error)]), 1)
     print("\n".join(report.lines()))
     return 0
 
