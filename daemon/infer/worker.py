@@ -35,9 +35,11 @@ from daemon.messages import (
     RunFailed,
     RunModel,
     WorkerHello,
+    WorkerLog,
 )
 from daemon.package import NUMPY_DTYPE, FrameInput, Manifest, read_goldens, read_manifest
 from daemon.process import configure_logging
+from daemon.wire import WireError
 
 logger = logging.getLogger(__name__)
 
@@ -213,11 +215,18 @@ def main() -> None:
     try:
         link.send(WorkerHello(kind="python", versions=versions | {"python": sys.version.split()[0]}))
         while True:
-            message = link.receive()
-            assert message is not None  # noqa: S101 - this end blocks
-            link.send(worker.answer(message))
+            link.send(_next_answer(link, worker))
     except LinkClosed:
         return
+
+
+def _next_answer(link: Link, worker: Worker) -> Message:
+    try:
+        message = link.receive()
+    except WireError as error:
+        return WorkerLog(level="error", text=f"refused a message: {error}"[:512])
+    assert message is not None  # noqa: S101 - this end blocks
+    return worker.answer(message)
 
 
 if __name__ == "__main__":

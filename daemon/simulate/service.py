@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 
 import zmq
@@ -13,7 +14,9 @@ from daemon.process import Ready, Report
 from daemon.publish import FramePublisher
 from daemon.runtime import RuntimeFolder
 from daemon.simulate.clock import ActionInForce, LockStep, RealTime
-from daemon.simulate.pong import EMULATOR_HZ, FRAMES_PER_DECISION, NEUTRAL, PongGame
+from daemon.simulate.pong import ACTIONS, EMULATOR_HZ, FRAMES_PER_DECISION, NEUTRAL, PongGame
+
+logger = logging.getLogger(__name__)
 
 IDLE_NS = 1_000_000_000
 KEPT_SCORES = 64
@@ -34,6 +37,7 @@ class Simulate:
         self._games = 0
         self._finished: list[int] = []
         self._ticks = self._clock_ticks = self._progress = 0
+        self._unknown = 0
         self._begun = self._config.start == "at_once"
         self._game = self._next_game()
         self._done = False
@@ -44,7 +48,7 @@ class Simulate:
 
     def turn(self, ready: Ready, now_ns: int) -> int:
         """Move the world on if it is time."""
-        self._force.take([message for message in self._outputs.receive() if isinstance(message, Output)])
+        self._take_outputs()
         if self._done:
             self._progress += 1
             return now_ns + IDLE_NS
@@ -53,6 +57,14 @@ class Simulate:
         elif self._clock.due(now_ns):
             self._turn_in_real_time(now_ns)
         return self._clock.due_ns
+
+    def _take_outputs(self) -> None:
+        outputs = [message for message in self._outputs.receive() if isinstance(message, Output)]
+        known = [output for output in outputs if output.action in ACTIONS]
+        if len(known) < len(outputs) and not self._unknown:
+            logger.warning("an output names no action of this game; it takes %s", ", ".join(ACTIONS))
+        self._unknown += len(outputs) - len(known)
+        self._force.take(known)
 
     def _turn_in_real_time(self, now_ns: int) -> None:
         # A game begins right after a picture, so that its first action holds as long as every other.
@@ -106,7 +118,7 @@ class Simulate:
     def report(self) -> Report:
         """The score; pictures shown are the progress."""
         own, opponent = self._game.points
-        counts = {self._world: {"ticks": self._ticks, "late": self._clock.late, "games": len(self._finished)}}
+        counts = {self._world: {"ticks": self._ticks, "late": self._clock.late, "unknown": self._unknown}}
         return Report(
             state="done" if self._done else "running",
             progress=self._progress,

@@ -1,0 +1,55 @@
+"""The synthetic camera and the fit of its pictures to views."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from daemon.capture.synthetic import SyntheticCamera
+from daemon.config import Source
+from daemon.views import Crop, View, fit
+
+CAMERA = SyntheticCamera(Source(kind="synthetic", width=64, height=48))
+
+
+def test_pictures_move_and_repeat_by_number() -> None:
+    first, second = CAMERA.picture(1), CAMERA.picture(2)
+    assert first.shape == (48, 64, 3)
+    assert first.dtype == np.uint8
+    assert not np.array_equal(first, second)
+    assert np.array_equal(first, CAMERA.picture(1))
+
+
+def test_a_view_of_the_whole_picture_is_the_picture_itself() -> None:
+    picture = CAMERA.picture(0)
+    assert fit(picture, View(64, 48, "rgb24")) is picture
+
+
+def test_crop_and_area_average_are_exact_for_whole_factors() -> None:
+    grey = np.arange(48 * 64, dtype=np.uint32).reshape(48, 64).astype(np.uint8)
+    found = fit(grey, View(16, 8, "gray8", Crop(x=32, y=16, width=32, height=16)))
+    cut = grey[16:32, 32:64].astype(float)
+    expected = cut.reshape(8, 2, 16, 2).mean(axis=(1, 3))
+    assert np.abs(found - expected).max() <= 0.5
+
+
+def test_grey_is_the_luma_of_the_recommendation() -> None:
+    colours = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]]], np.uint8)
+    assert fit(colours, View(4, 1, "gray8")).tolist() == [[76, 150, 29, 255]]
+
+
+def test_a_crop_outside_the_picture_is_refused() -> None:
+    with pytest.raises(ValueError, match="lies outside the 64x48 picture"):
+        fit(CAMERA.picture(0), View(8, 8, "gray8", Crop(x=60, y=0, width=8, height=8)))
+
+
+@given(st.integers(1, 64), st.integers(1, 48), st.sampled_from(["gray8", "rgb24"]))
+def test_every_view_has_its_shape_and_stays_within_the_values(width: int, height: int, form: str) -> None:
+    view = View(width, height, form)  # type: ignore[arg-type]
+    found = fit(CAMERA.picture(5), view)
+    assert found.shape == view.shape
+    assert found.dtype == np.uint8
+    assert found.flags.c_contiguous
+    assert found.nbytes == view.nbytes
