@@ -6,6 +6,7 @@ time, and publishes its health in between: health can only be sent by a loop tha
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -115,6 +116,8 @@ def serve(process: str, bus: Bus, wake: socket.socket, startup: Callable[[zmq.Po
     stopping = {wake.fileno(), int(lifeline or -1)}
     health = bus.publisher("health", process)
     stage = startup(poller)
+    gc.collect()
+    gc.freeze()  # what start-up has made stays: no collection looks at it again in the middle of a frame
     try:
         _main_loop(process, stage, poller, stopping, lambda message: health.send(message), bus)
     finally:

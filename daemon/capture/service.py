@@ -29,7 +29,8 @@ class Capture:
     def turn(self, ready: Ready, now_ns: int) -> int:
         """Take and publish the next picture when it is due; after a pause go on from now, without a burst."""
         if now_ns >= self._due_ns:
-            self._publisher.publish(self._camera.picture(self._frames), now_ns)
+            picture = self._camera.picture(self._frames)
+            self._publisher.publish(picture, time.monotonic_ns())
             self._frames += 1
             self._due_ns += self._period_ns
             if now_ns > self._due_ns:

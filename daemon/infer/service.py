@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from pathlib import Path
 from typing import Literal
@@ -44,8 +43,6 @@ class Infer:
         for topic in (*self._applied.values(), *(source.topic for source in self._sources)):
             poller.register(topic.socket, zmq.POLLIN)
         self._turns = 0
-        gc.collect()
-        gc.freeze()
 
     def turn(self, ready: Ready, now_ns: int) -> int:
         """Results first, they are oldest; then what was executed, then new frames, then the next inference."""
@@ -53,9 +50,10 @@ class Infer:
         for job, result in self._pool.collect(now_ns):
             self._finish(job, result)
         self._gate.turn(now_ns)
-        self._take_applied()
+        self._take_applied(ready)
         for source in self._sources:
-            self._take_frames(source, now_ns)
+            if source.topic.socket in ready:
+                self._take_frames(source, now_ns)
         self._expire(now_ns)
         self._dispatch(now_ns)
         return self._due_ns(now_ns)
@@ -93,9 +91,9 @@ class Infer:
             return "degraded"
         return "waiting" if silent else "running"
 
-    def _take_applied(self) -> None:
+    def _take_applied(self, ready: Ready) -> None:
         for actuator, topic in self._applied.items():
-            for message in topic.receive():
+            for message in topic.receive() if topic.socket in ready else ():
                 if isinstance(message, Applied):
                     for agent in self._all():
                         if agent.config.actuator == actuator:
