@@ -54,7 +54,7 @@ def _try(bus: Bus, actuator: str, identity: str, operation: Operation, deadline_
         epoch=welcome.epoch,
         expires_ns=welcome.now_ns + min(left_ns, COMMAND_EXPIRY_MS * 1_000_000),
         operation=operation,
-        who=f"{os.environ.get('USER') or f'uid {os.getuid()}'} at the command line",
+        who=_who(),
     )
     reply = bus.command_client(actuator).ask(message, _wait_ms(deadline_ns))
     return reply if isinstance(reply, CommandReply) and reply.id == identity else None
@@ -62,3 +62,9 @@ def _try(bus: Bus, actuator: str, identity: str, operation: Operation, deadline_
 
 def _wait_ms(deadline_ns: int) -> int:
     return min(TRY_MS, max(0, (deadline_ns - time.monotonic_ns()) // 1_000_000))
+
+
+def _who() -> str:
+    """Whom to name in the log. Never a reason for a stop command to fail: printable, short, whatever $USER holds."""
+    user = os.environ.get("USER") or f"uid {os.getuid()}"
+    return "".join(letter if letter.isprintable() else "?" for letter in user[:64]) + " at the command line"

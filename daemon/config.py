@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from daemon.messages import NAME_PATTERN, ActionName, Name
+from daemon.worlds import Game
 
 Probability = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Rate = Annotated[float, msgspec.Meta(gt=0.0, le=1000.0)]
@@ -47,7 +48,7 @@ class World(Section, frozen=True, kw_only=True):
             when its signal is gone.
     """
 
-    game: Literal["pong"]
+    game: Game
     seed: Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)] = 0
     games: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 1
     clock: Literal["real", "lockstep"] = "real"
@@ -179,8 +180,10 @@ class Daemon(Section, frozen=True, kw_only=True):
 
     Attributes:
         name: names the runtime and state folders; one daemon of a name runs at a time.
-        runtime: folder for sockets, locks and frame rings, on a tmpfs.
-        state: folder for what outlives a run: the e-stop latches and the logs of ``log`` drivers.
+        runtime: folder for sockets, locks and frame rings, on a tmpfs; by default below ``$XDG_RUNTIME_DIR`` or
+            ``/dev/shm``.
+        state: folder for what outlives a run: the e-stop latches and the files of ``log`` drivers
+            (``ACTUATOR.jsonl``); by default below ``~/.local/state/reflexd``.
     """
 
     name: Name

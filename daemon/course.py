@@ -63,6 +63,15 @@ class Course:
         self._display.say(f"INFO run: ran {self.report['seconds']} s, stopped in {lasted_s:.2f} s")
         for name, agent in self.report["agents"].items():
             self._display.say(f"INFO run: {agent_text(name, agent)}")
+        self._say_last_writes()
+
+    def _say_last_writes(self) -> None:
+        """What each actuator was left with, by its own word."""
+        for actuator, topic in self._applied.items():
+            last = [message for message in topic.receive() if isinstance(message, Applied)]
+            if last:
+                left = last[-1].action if last[-1].action is not None else last[-1].values
+                self._display.say(f"INFO run: {actuator}: left at {left} ({last[-1].cause})")
 
     @property
     def failure(self) -> str:

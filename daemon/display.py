@@ -118,7 +118,7 @@ def write_lines(descriptor: int, lines: list[str]) -> None:
 def status_line(report: Report) -> str:
     """A report in one line."""
     parts = [f"{report['seconds']:.0f} s"]
-    parts += [agent_text(name, agent) for name, agent in report["agents"].items()]
+    parts += [f"{agent_text(name, agent)} [{agent['valve']}]" for name, agent in report["agents"].items()]
     states = {name: process["state"] for name, process in report["processes"].items()}
     parts += [f"{name} {state}" for name, state in states.items() if state in _NOTABLE]
     return " | ".join(parts)
@@ -131,4 +131,4 @@ def agent_text(name: str, agent: Report) -> str:
     latency = agent["latency_ms"]
     times = "" if latency["p50"] is None else f", {latency['p50']:.1f}/{latency['p99']:.1f} ms p50/p99"
     dropped = f", dropped: {drops}" if drops else ""
-    return f"{name}: {agent['decisions']} decisions, {agent['rate_hz']:.1f}/s{times}{score}{dropped} [{agent['valve']}]"
+    return f"{name}: {agent['decisions']} decisions, {agent['rate_hz']:.1f}/s{times}{score}{dropped}"

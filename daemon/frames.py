@@ -37,6 +37,8 @@ _HEADER = struct.Struct("<8sIIQIIIIQQ")
 _NEWEST_AT = 1024
 _PAGE = 4096
 _SLOT_HEADER = 64
+_LOOKS = 100
+"""A writer overtakes a reader's look at the newest frame once in a while, never this often in a row."""
 _FORMATS: tuple[PixelFormat, ...] = ("gray8", "rgb24")
 
 
@@ -149,9 +151,9 @@ class RingReader(_Mapping):
 
     def newest(self) -> Frame | None:
         """The newest whole frame, or None before the first."""
-        while seq := self._words[_NEWEST_AT // 8]:
-            frame = self.find(seq)
-            if frame is not None:
+        for _ in range(_LOOKS):
+            frame = self.find(self._words[_NEWEST_AT // 8])
+            if frame is not None and frame.seq > 0:
                 return frame
         return None
 

@@ -189,18 +189,24 @@ class Command(Message, frozen=True, kw_only=True):
 
 
 class CommandReply(Message, frozen=True, kw_only=True):
-    """Result of a command, with the valve's state after it."""
+    """Result of a command, with the valve's state after it. ``partial``: in force, but a restart would forget it."""
 
     id: Annotated[str, msgspec.Meta(max_length=64)]
-    status: Literal["done", "refused"]
+    status: Literal["done", "partial", "refused"]
     detail: Text
     valve: Text
 
 
 # --- inference workers (Unix SEQPACKET pair, not ZeroMQ) ----------------------------------------------------
 
+Duration = Annotated[float, msgspec.Meta(ge=0.0, le=1e9)]
+"""Milliseconds; not a number is refused."""
 DType = Literal["uint8", "int32", "int64", "float32"]
 Shape = Annotated[list[Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]], msgspec.Meta(max_length=8)]
+
+
+MAX_INLINE = 64 * 1024
+"""Bytes of an inline tensor; anything larger travels in a ring."""
 
 
 class InlineTensor(msgspec.Struct, frozen=True, tag_field="type", tag=True):
@@ -208,18 +214,17 @@ class InlineTensor(msgspec.Struct, frozen=True, tag_field="type", tag=True):
 
     dtype: DType
     shape: Shape
-    data: bytes
+    data: Annotated[bytes, msgspec.Meta(max_length=MAX_INLINE)]
 
 
 class RingFrames(msgspec.Struct, frozen=True, tag_field="type", tag=True):
     """Frames the worker reads from a ring itself, newest first, stacked in that order.
 
-    ``slots[i]`` must still hold frame ``seqs[i]`` of ring ``epoch`` when the worker has read it.
+    The frames ``seqs`` of ring ``epoch`` must still be there when the worker has read them.
     """
 
     ring: Annotated[str, msgspec.Meta(max_length=128)]
     epoch: Count
-    slots: Annotated[list[Count], msgspec.Meta(min_length=1, max_length=64)]
     seqs: Annotated[list[Count], msgspec.Meta(min_length=1, max_length=64)]
 
 
@@ -231,10 +236,15 @@ class WorkerHello(Message, frozen=True, kw_only=True):
 
 
 class LoadModel(Message, frozen=True, kw_only=True):
-    """Load the package in folder ``package`` under the name ``model``; answered by ModelLoaded or RunFailed."""
+    """Load the package in folder ``package`` under the name ``model``; answered by ModelLoaded or RunFailed.
+
+    ``manifest_sha256`` is that of the manifest that was verified: the worker loads nothing else, also when it starts
+    anew long after.
+    """
 
     model: Name
     package: Annotated[str, msgspec.Meta(max_length=4096)]
+    manifest_sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
     threads: Annotated[int, msgspec.Meta(ge=1, le=64)]
 
 
@@ -242,9 +252,9 @@ class ModelLoaded(Message, frozen=True, kw_only=True):
     """The model is loaded and warm; ``p50_ms``, ``p99_ms`` are its measured forward times in this worker."""
 
     model: Name
-    load_ms: float
-    p50_ms: float
-    p99_ms: float
+    load_ms: Duration
+    p50_ms: Duration
+    p99_ms: Duration
 
 
 class RunModel(Message, frozen=True, kw_only=True):
@@ -282,9 +292,6 @@ class WorkerLog(Message, frozen=True, kw_only=True):
 
 # --- topics ------------------------------------------------------------------------------------------------
 
-MAX_INLINE = 64 * 1024
-"""Bytes of an inline tensor; anything larger travels in a ring."""
-
 
 class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of link: what it carries and how it behaves.
@@ -295,7 +302,6 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
         max_bytes: larger messages are refused before they are decoded.
         queue: messages kept for a slow reader. Frames are never queued: a FrameReady only wakes the reader,
             who takes the newest frame from the ring.
-        recorded: a recorder keeps these messages.
         welcome: the newest message of this type is what a new reader gets first, so that one who joins late, or
             again, knows what holds.
     """
@@ -304,7 +310,6 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     binds: Literal["publisher", "subscriber"] = "publisher"
     max_bytes: int = 4096
     queue: int = 64
-    recorded: bool = True
     welcome: type[Message] | None = None
 
 
@@ -312,9 +317,9 @@ TOPICS: dict[str, Topic] = {
     "frame": Topic(carries=(FrameReady,), max_bytes=512, queue=8),
     "proposal": Topic(carries=(ActionProposal,), binds="subscriber"),
     "applied": Topic(carries=(Applied, Refused), queue=512, welcome=Applied),
-    "output": Topic(carries=(Output,), binds="subscriber", recorded=False),
-    "world": Topic(carries=(WorldState,), recorded=False),
-    "health": Topic(carries=(Health,), max_bytes=32 * 1024, recorded=False),
+    "output": Topic(carries=(Output,), binds="subscriber"),
+    "world": Topic(carries=(WorldState,)),
+    "health": Topic(carries=(Health,), max_bytes=32 * 1024),
 }
 """Publish/subscribe links; an endpoint is ``<topic>@<instance>`` in the runtime folder."""
 
@@ -322,9 +327,7 @@ COMMANDS = Topic(carries=(Hello, Command), binds="subscriber", queue=16)
 """What actuate's command socket accepts (request/reply, ``command@<actuator>``)."""
 REPLIES = Topic(carries=(Welcome, CommandReply), queue=16)
 """What a commander gets back."""
-TO_WORKER = Topic(carries=(LoadModel, RunModel), max_bytes=128 * 1024, recorded=False)
+TO_WORKER = Topic(carries=(LoadModel, RunModel), max_bytes=128 * 1024)
 """What an inference worker accepts on its socket pair."""
-FROM_WORKER = Topic(
-    carries=(WorkerHello, ModelLoaded, RunDone, RunFailed, WorkerLog), max_bytes=128 * 1024, recorded=False
-)
+FROM_WORKER = Topic(carries=(WorkerHello, ModelLoaded, RunDone, RunFailed, WorkerLog), max_bytes=128 * 1024)
 """What an inference worker sends."""

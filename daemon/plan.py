@@ -11,9 +11,7 @@ import msgspec
 from daemon.config import Actuator, Agent, Config, ConfigError, Source, parse
 from daemon.package import FrameInput, LogitsOutput, Manifest, PackageError, read_manifest
 from daemon.views import View
-
-WORLD_FPS = 30.0
-"""Frames per second every simulated world publishes."""
+from daemon.worlds import WORLDS, WorldFacts
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -36,7 +34,9 @@ class Plan(msgspec.Struct, frozen=True):
 
     def frame_rate(self, source: str) -> float:
         """Frames per second a source delivers."""
-        return self.config.sources[source].fps if source in self.config.sources else WORLD_FPS
+        if source in self.config.sources:
+            return self.config.sources[source].fps
+        return WORLDS[self.config.worlds[source].game].fps
 
     def slots(self, source: str) -> int:
         """Slots a ring of this source needs: the longest a frame may be in use, in frames, and two more."""
@@ -47,6 +47,15 @@ class Plan(msgspec.Struct, frozen=True):
             if agent.source == source
         )
         return math.ceil(use_ms / period_ms) + 2
+
+
+def load_without_packages(path: Path) -> Plan:
+    """Read and check a configuration file alone, for a process that must start whatever becomes of the packages.
+
+    Raises:
+        ConfigError: naming file, key, value and what was expected.
+    """
+    return Plan(path.resolve(), parse(path), {})
 
 
 def load(path: Path) -> Plan:
@@ -73,6 +82,8 @@ def complaints(config: Config, manifests: dict[str, Manifest]) -> Iterator[str]:
         yield f"worlds.{name} and sources.{name}: a world is a source of its own name; choose another name"
     for name, actuator in config.actuators.items():
         yield from (f"actuators.{name}.{text}" for text in _actuator_complaints(actuator, config))
+    for name in config.agents.keys() & (config.worlds.keys() | config.sources.keys()):
+        yield f"agents.{name}: a source or world has this name; choose another, they are counted side by side"
     for name, agent in config.agents.items():
         yield from (f"agents.{name}.{text}" for text in _agent_complaints(agent, config, manifests[name]))
     moved = [actuator.world for actuator in config.actuators.values() if actuator.world is not None]
@@ -86,6 +97,8 @@ def _actuator_complaints(actuator: Actuator, config: Config) -> Iterator[str]:
         yield f"world = {actuator.world!r}: expected with driver = 'simulated' and only there"
     if actuator.world is not None and actuator.world not in config.worlds:
         yield f"world = {actuator.world!r}: expected one of the worlds: {_names(config.worlds)}"
+    if actuator.world in config.worlds:
+        yield from _world_complaints(actuator, WORLDS[config.worlds[actuator.world].game])
     if bool(actuator.actions) == bool(actuator.channels):
         yield "actions, channels: expected one of the two (discrete or continuous)"
     yield from _vocabulary_complaints(actuator)
@@ -95,6 +108,14 @@ def _actuator_complaints(actuator: Actuator, config: Config) -> Iterator[str]:
             yield f"channels.{i}: expected minimum <= neutral <= maximum, got {limits}"
     if actuator.hold_ms > actuator.deadman_ms:
         yield f"hold_ms = {actuator.hold_ms}: expected at most deadman_ms = {actuator.deadman_ms}"
+
+
+def _world_complaints(actuator: Actuator, world: WorldFacts) -> Iterator[str]:
+    """What the world would not understand: a neutral it does not know would stop nothing."""
+    if not set(actuator.actions) <= set(world.actions):
+        yield f"actions = {actuator.actions}: world {actuator.world} takes {', '.join(world.actions)}"
+    if actuator.neutral != world.neutral:
+        yield f"neutral = {actuator.neutral!r}: in world {actuator.world} only {world.neutral!r} does nothing"
 
 
 def _vocabulary_complaints(actuator: Actuator) -> Iterator[str]:
@@ -130,9 +151,11 @@ def _agent_complaints(agent: Agent, config: Config, manifest: Manifest) -> Itera
         yield f"package = {agent.package!r}: gives {values} values, actuators.{agent.actuator} has {channels} channels"
     if agent.source in config.sources:
         yield from _view_complaints(manifest.frame, config.sources[agent.source])
+    elif agent.source in config.worlds:
+        yield from _view_complaints(manifest.frame, WORLDS[config.worlds[agent.source].game])
 
 
-def _view_complaints(frame: FrameInput, source: Source) -> Iterator[str]:
+def _view_complaints(frame: FrameInput, source: Source | WorldFacts) -> Iterator[str]:
     crop = frame.view.crop
     if crop is not None and (crop.x + crop.width > source.width or crop.y + crop.height > source.height):
         yield f"package: its view {frame.view.name} lies outside the source's {source.width}x{source.height} picture"

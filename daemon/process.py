@@ -80,8 +80,15 @@ Opener = Callable[[Plan, RuntimeFolder, str, Bus, zmq.Poller], Stage]
 """Startup of a stage: builds it from the plan and the instance's name, and registers its sockets."""
 
 
-def main(kind: str, opener: Opener, argv: list[str] | None = None) -> int:
-    """Run one process: ``python -m daemon.<kind> CONFIG NAME``; return its exit status."""
+def main(kind: str, opener: Opener, argv: list[str] | None = None, read: Callable[[Path], Plan] = load) -> int:
+    """Run one process: ``python -m daemon.<kind> CONFIG NAME``; return its exit status.
+
+    Args:
+        kind: of process.
+        opener: makes the stage.
+        argv: CONFIG and NAME; by default the command line's.
+        read: reads the plan; a stage that needs no packages must not depend on them.
+    """
     arguments = sys.argv[1:] if argv is None else argv
     if len(arguments) != 2:
         print(f"usage: python -m daemon.{kind} CONFIG NAME", file=sys.stderr)
@@ -89,7 +96,7 @@ def main(kind: str, opener: Opener, argv: list[str] | None = None) -> int:
     process = kind if arguments[1] == kind else f"{kind}@{arguments[1]}"
     configure_logging(process)
     try:
-        plan = load(Path(arguments[0]))
+        plan = read(Path(arguments[0]))
         runtime = RuntimeFolder(plan.config.daemon)
         runtime.create()
         with InstanceLock(runtime.lock(process)), Bus(runtime) as bus, stop_signals() as wake:
@@ -114,8 +121,8 @@ def serve(process: str, bus: Bus, wake: socket.socket, startup: Callable[[zmq.Po
     if lifeline is not None:
         poller.register(int(lifeline), zmq.POLLIN)
     stopping = {wake.fileno(), int(lifeline or -1)}
+    stage = startup(poller)  # first of all: an actuator's stage writes neutral
     health = bus.publisher("health", process)
-    stage = startup(poller)
     gc.collect()
     gc.freeze()  # what start-up has made stays: no collection looks at it again in the middle of a frame
     try:

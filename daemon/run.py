@@ -19,7 +19,7 @@ from daemon.display import Display, PlainScreen, Screen
 from daemon.leftovers import RUN_LOCK, clear_leftovers
 from daemon.plan import Plan
 from daemon.process import EXIT_CONFIG, stop_signals
-from daemon.runtime import InstanceLock, RuntimeFolder
+from daemon.runtime import InstanceLock, RuntimeFolder, probe_runtime
 from daemon.statistics import Report
 from daemon.table import Entry, process_table
 from daemon.versions import versions
@@ -62,6 +62,7 @@ def run(plan: Plan, options: Options, table: list[Entry] | None = None) -> int:
         check_writable(options.json)
     runtime = RuntimeFolder(plan.config.daemon)
     runtime.create()
+    probe_runtime(runtime.folder)
     with InstanceLock(runtime.lock(RUN_LOCK)), _shown(plan, runtime, options.live) as display:
         clear_leftovers(runtime, display.say)
         with Bus(runtime) as bus, stop_signals() as wake:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -43,8 +44,7 @@ class RuntimeFolder:
         """
         for folder in (self.folder, self.folder / "rings", self.folder / "locks", self.state):
             _make_private(folder)
-        _probe(self.folder)
-        longest = self.endpoint("proposal", "a" * 32).removeprefix("ipc://")
+        longest = self.endpoint("health", "simulate@" + "a" * 32).removeprefix("ipc://")
         if len(os.fsencode(longest)) > MAX_SOCKET_PATH:
             raise RuntimeFolderError(
                 f"{self.folder}: too long for sockets below it ({MAX_SOCKET_PATH} bytes at most): "
@@ -97,8 +97,9 @@ class InstanceLock:
             owner = os.pread(self._fd, 32, 0)
             self.release()
             return int(owner) if owner.strip().isdigit() else 0
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, str(os.getpid()).encode(), 0)
+        with suppress(OSError):  # a full file system must not keep an actuator's process from starting again
+            os.ftruncate(self._fd, 0)
+            os.pwrite(self._fd, str(os.getpid()).encode(), 0)
         return None
 
     def release(self) -> None:
@@ -132,8 +133,14 @@ def _make_private(folder: Path) -> None:
         raise RuntimeFolderError(f"{folder}: belongs to user {status.st_uid}, not to {os.getuid()}: choose another")
 
 
-def _probe(folder: Path) -> None:
-    """Write once now: a read-only or full file system is an error at start and not in mid-run."""
+def probe_runtime(folder: Path) -> None:
+    """Write once: a read-only or full file system is an error before a run starts.
+
+    Not for a single process that starts anew in mid-run: an actuator's first duty is to be neutral.
+
+    Raises:
+        RuntimeFolderError: writing failed.
+    """
     probe = folder / "locks" / ".probe"
     try:
         probe.write_bytes(b"x" * 4096)

@@ -16,10 +16,14 @@ from daemon.runtime import RuntimeFolder
 from daemon.statistics import Report
 
 PICTURE_COLUMNS = 40
-SIDE_BY_SIDE_COLUMNS = 96
+TABLE_COLUMNS = 50
+"""What the tables need beside a picture."""
+SIDE_BY_SIDE_COLUMNS = 72
 """Terminals at least this wide have pictures and tables side by side; below, pictures come last or not at all."""
 LOG_LINES = 6
-_LEAST_PICTURE_ROWS = 8
+_FEW_ROWS, _FEW_LOG_LINES = 32, 3
+"""Lower terminals show less of the log."""
+_LEAST_PICTURE_ROWS = 6
 _TROUBLE = ("degraded", "down", "killed", "failed")
 
 
@@ -72,29 +76,35 @@ class LiveView:
     def _everything(self, report: Report | None) -> RenderableType:
         width, height = self._console.size
         tables = [agent_table(report, self._rates), process_table(report)] if report else []
-        log = self._log_panel(width)
+        kept = LOG_LINES if height >= _FEW_ROWS else _FEW_LOG_LINES
+        log = self._log_panel(width, kept)
         if width >= SIDE_BY_SIDE_COLUMNS:
+            columns = min(PICTURE_COLUMNS, width - TABLE_COLUMNS)
             grid = Table.grid(padding=(0, 2))
-            grid.add_row(Group(*self._draw_pictures(height - LOG_LINES - 2, report)), Group(*tables))
+            grid.add_column(width=columns)
+            grid.add_column(width=width - columns - 3)
+            grid.add_row(Group(*self._draw_pictures(columns, height - kept - 2, report)), Group(*tables))
             return Group(grid, log)
         below: list[RenderableType] = [*tables, log]
         used = len(self._console.render_lines(Group(*below), pad=False))
-        return Group(*below, *self._draw_pictures(height - used - 2, report))
+        return Group(*below, *self._draw_pictures(min(PICTURE_COLUMNS, width), height - used - 2, report))
 
-    def _draw_pictures(self, rows: int, report: Report | None) -> list[RenderableType]:
-        """As many pictures as fit into ``rows`` lines, each with a caption."""
+    def _draw_pictures(self, columns: int, rows: int, report: Report | None) -> list[RenderableType]:
+        """All pictures with their captions, if they fit into ``rows`` lines."""
         found: list[RenderableType] = []
         each = rows // max(1, len(self._pictures)) - 1
-        if each < _LEAST_PICTURE_ROWS or self._console.no_color or self._console.color_system is None:
+        if self._console.no_color or self._console.color_system is None:
             return found
+        if each < _LEAST_PICTURE_ROWS:
+            return [Text("(no room for the picture: a larger terminal shows it)", style="dim")]
         for name, picture in self._pictures.items():
             caption = f"{name} {_score(name, report)}"
             found.append(Text(caption, style="bold"))
-            found.append(picture.render(min(PICTURE_COLUMNS, self._console.width), each) or Text("no frame yet"))
+            found.append(picture.render(columns, each) or Text("no frame yet"))
         return found
 
-    def _log_panel(self, width: int) -> RenderableType:
-        lines = list(self._log)[-LOG_LINES:]
+    def _log_panel(self, width: int, count: int) -> RenderableType:
+        lines = list(self._log)[-count:]
         text = Text("\n".join(line[: width - 1] for line in lines), style="dim", no_wrap=True)
         return Group(Text("─" * (width - 1), style="dim"), text)
 

@@ -14,7 +14,7 @@ import zmq
 from daemon.bus import LINGER_MS, Bus, BusError
 from daemon.config import Daemon
 from daemon.messages import ActionProposal, Applied, FrameReady, Hello, Refused, Welcome
-from daemon.runtime import MAX_SOCKET_PATH, InstanceLock, RuntimeFolder, RuntimeFolderError
+from daemon.runtime import MAX_SOCKET_PATH, InstanceLock, RuntimeFolder, RuntimeFolderError, probe_runtime
 
 
 @pytest.fixture
@@ -152,6 +152,7 @@ def test_a_lock_names_its_owner_and_goes_with_it(tmp_path: Path) -> None:
 
 def create(path: Path) -> None:
     RuntimeFolder(Daemon(name="test", runtime=str(path), state=str(path.parent / "state"))).create()
+    probe_runtime(path)
 
 
 def test_runtime_folders_that_cannot_work_are_refused_at_start(run_folder: Path) -> None:

@@ -32,9 +32,9 @@ def test_the_configuration_page_is_fresh() -> None:
     assert PAGE.read_text() == page(), "run python -m docs.generate"
 
 
-def test_the_explained_configuration_is_the_shipped_one() -> None:
-    (explained,) = blocks("toml")
-    assert tomllib.loads(explained) == tomllib.loads((ROOT / "models/pong/demo.toml").read_text())
+def test_the_explained_configurations_are_the_shipped_ones() -> None:
+    for explained, shipped in zip(blocks("toml"), ("demo.toml", "log.toml"), strict=True):
+        assert tomllib.loads(explained) == tomllib.loads((ROOT / "models/pong" / shipped).read_text())
 
 
 def test_every_command_is_of_a_known_kind() -> None:

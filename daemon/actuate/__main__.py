@@ -3,6 +3,7 @@
 import sys
 
 from daemon.actuate.service import Actuation
+from daemon.plan import load_without_packages
 from daemon.process import main
 
-sys.exit(main("actuate", Actuation))
+sys.exit(main("actuate", Actuation, read=load_without_packages))

@@ -22,7 +22,7 @@ MAX_WAIT_NS = 60_000_000_000
 class Outcome(msgspec.Struct, frozen=True):
     """What came of an operation, for the person who asked."""
 
-    status: Literal["done", "refused"]
+    status: Literal["done", "partial", "refused"]
     detail: str
 
 

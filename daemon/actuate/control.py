@@ -164,16 +164,17 @@ class Control:
             self._latch.set(str(self.state.estop))
         except LatchError as error:
             lost = "a restart would forget it: mend the state folder and send estop again"
-            return Outcome("done", f"stopped; {self._neutral_text()}; latched in memory, NOT on disk ({error}): {lost}")
+            detail = f"stopped; {self._neutral_text()}; latched in memory, NOT on disk ({error}): {lost}"
+            return Outcome("partial", detail)
         return Outcome("done", f"stopped; {self._neutral_text()}; latched on disk")
 
     def _clear(self) -> Outcome:
+        if self.state.estop is None:  # said without touching the disk, which may take its time, while it moves
+            return Outcome("done", "nothing was latched")
         try:
             self._latch.clear()
         except LatchError as error:
             return Outcome("refused", f"still latched: {error}")
-        if self.state.estop is None:
-            return Outcome("done", "nothing was latched")
         self.state = state.clear(self.state)
         return Outcome("done", "cleared; disarmed until the arm command")
 

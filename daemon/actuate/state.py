@@ -101,13 +101,17 @@ def deadman(limits: Limits, state: State, now_ns: int) -> State | None:
 
 def describe(state: State, now_ns: int) -> str:
     """One line for a person: what the valve does with a proposal now, and what is in force."""
-    force = f"{state.in_force} in force {max(0, now_ns - state.since_ns) // 1_000_000} ms"
+    force = f"{state.in_force} in force {_lasting(max(0, now_ns - state.since_ns))}"
     if state.estop is not None:
-        return f"e-stop latched: {state.estop}; {force}"
+        return f"e-stop latched: {state.estop} (to go on: reflexd clear, then reflexd arm); {force}"
     if state.live:
         return f"armed, {force}"
     rest = f"{force} ({state.cause})"
-    return f"armed, waiting for a proposal; {rest}" if state.armed else f"disarmed; {rest}"
+    return f"armed, waiting for a proposal; {rest}" if state.armed else f"disarmed (to go on: reflexd arm); {rest}"
+
+
+def _lasting(time_ns: int) -> str:
+    return f"{time_ns // 1_000_000} ms" if time_ns < 10_000_000_000 else f"{time_ns // 1_000_000_000} s"
 
 
 def _written(state: State, setting: Setting, cause: Cause, now_ns: int) -> State:

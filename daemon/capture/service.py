@@ -25,13 +25,14 @@ class Capture:
         self._publisher = FramePublisher(plan, runtime, bus, source)
         self._due_ns = time.monotonic_ns()
         self._frames = self._late = 0
+        self._picture = self._camera.picture(0)
 
     def turn(self, ready: Ready, now_ns: int) -> int:
         """Take and publish the next picture when it is due; after a pause go on from now, without a burst."""
         if now_ns >= self._due_ns:
-            picture = self._camera.picture(self._frames)
-            self._publisher.publish(picture, time.monotonic_ns())
+            self._publisher.publish(self._picture, time.monotonic_ns())
             self._frames += 1
+            self._picture = self._camera.picture(self._frames)
             self._due_ns += self._period_ns
             if now_ns > self._due_ns:
                 self._late += 1

@@ -38,8 +38,6 @@ class AgentRun:
         self.detail = ""
         self.decided = self.not_due = 0
         self.dropped: Counter[str] = Counter()
-        self.late_request = 0
-        """Request whose deadline passed while it was computed: its result no longer counts."""
         self._period_ns = period_ns
         spec = manifest.history
         self.history = History(spec.shape[1], spec.padding_token, manifest.actions) if spec else History(1, 0, [])

@@ -63,7 +63,7 @@ def encode(
     """
     offsets = manifest.frame.offsets_ms
     chosen = stack(observation.frames, offsets, period_ns, observation.after is not None)
-    frames = RingFrames(observation.ring, observation.epoch, [f.slot for f in chosen], [f.seq for f in chosen])
+    frames = RingFrames(observation.ring, observation.epoch, [frame.seq for frame in chosen])
     return [_history(spec, tokens) if isinstance(spec, HistoryInput) else frames for spec in manifest.inputs]
 
 

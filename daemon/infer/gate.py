@@ -13,6 +13,7 @@ from daemon.infer.agent import AgentRun
 from daemon.infer.pool import WorkerPool
 from daemon.infer.verify import Verdict, Verification
 from daemon.messages import LoadModel
+from daemon.process import StageFailed
 
 logger = logging.getLogger(__name__)
 
@@ -45,9 +46,8 @@ class Gate:
 
         Raises:
             ConfigError: no agent can act, or they cannot meet their deadlines together.
+            StageFailed: the last agent that could act no longer can.
         """
-        if self.open:
-            return
         for model, check in list(self._checks.items()):
             descriptor = check.fileno()
             verdict = check.poll()
@@ -56,7 +56,7 @@ class Gate:
                 del self._checks[model]
                 self._judge(model, verdict, now_ns)
         self._take_loads()
-        if all(agent.state in ("ready", "refused") for agent in self._agents):
+        if not self.open and all(agent.state in ("ready", "refused") for agent in self._agents):
             self._admit()
             self.open = True
 
@@ -78,16 +78,20 @@ class Gate:
                 agent.refuse(verdict.detail)
         if verdict.ok:
             package, threads = str(sharing[0].package), self._config.infer.threads
-            self._pool.add_model(LoadModel(model=model, package=package, threads=threads), now_ns)
+            self._pool.add_model(
+                LoadModel(model=model, package=package, manifest_sha256=verdict.manifest_sha256, threads=threads),
+                now_ns,
+            )
 
     def _take_loads(self) -> None:
+        """Also after the gate is open: a worker that starts anew may not be able to load what the first one did."""
         for agent in self._agents:
-            if agent.state != "loading":
-                continue
-            if self._pool.loaded(agent.model) is not None:
+            if agent.state == "loading" and self._pool.loaded(agent.model) is not None:
                 agent.state = "ready"
-            elif agent.model in self._pool.load_failures:
+            elif agent.state != "refused" and agent.model in self._pool.load_failures:
                 agent.refuse(self._pool.load_failures[agent.model])
+        if self.open and all(agent.state == "refused" for agent in self._agents):
+            raise StageFailed("no agent is left that can act")
 
     def _admit(self) -> None:
         ready = [agent for agent in self._agents if agent.state == "ready"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -36,8 +37,9 @@ START_LIMIT_NS = 60_000_000_000
 STUCK_FLOOR_NS = 250_000_000
 STUCK_FACTOR = 20
 """A worker is stuck when an inference takes this many times its measured p99, and at least the floor."""
-MAX_FAILED_IN_A_ROW = 3
-"""Workers lost without one result in between, before infer gives up and lets its supervisor start it anew."""
+MAX_LOST_IN_A_ROW = 3
+"""Workers a model may take down without one result in between; beyond that it is not given to another. Workers lost
+that way with no model at work make infer give up and let its supervisor start it anew."""
 
 
 class Job(NamedTuple):
@@ -70,12 +72,6 @@ class WorkerProcess:
         """Ready for a request."""
         return self.said_hello and not self.loading and self.job is None
 
-    def load_next(self, now_ns: int) -> None:
-        """Send the first of the models still to be loaded."""
-        if self.said_hello and self.loading:
-            self.limit_ns = now_ns + START_LIMIT_NS
-            self.link.send(self.loading[0])
-
     def kill(self) -> None:
         """End the process at once and reap it."""
         self.process.kill()
@@ -98,10 +94,9 @@ class WorkerPool:
         self._rings, self._poller = rings, poller
         self._models: dict[str, LoadModel] = {}
         self._requests = 0
-        self._failed_in_a_row = 0
+        self._lost: Counter[str | None] = Counter()
         self.replaced = 0
         self.load_failures: dict[str, str] = {}
-        self.hello: WorkerHello | None = None
         self._workers = [self._start(index, now_ns) for index in range(count)]
 
     def add_model(self, model: LoadModel, now_ns: int) -> None:
@@ -110,7 +105,7 @@ class WorkerPool:
         for worker in self._workers:
             worker.loading.append(model)
             if len(worker.loading) == 1:
-                worker.load_next(now_ns)
+                self._load_next(worker, now_ns)
 
     def loaded(self, model: str) -> ModelLoaded | None:
         """What the first worker that has the model measured."""
@@ -178,32 +173,64 @@ class WorkerPool:
         if isinstance(message, WorkerLog):
             logger.info("worker %d: %s", worker.index, message.text)
         elif isinstance(message, WorkerHello):
-            self.hello, worker.said_hello = message, True
-            worker.load_next(now_ns)
-        elif isinstance(message, ModelLoaded):
-            worker.loaded[message.model] = message
-            self._loaded_one(worker, now_ns)
-        elif isinstance(message, RunFailed) and message.request == 0:
-            self.load_failures[message.model] = message.detail
-            self._loaded_one(worker, now_ns)
-        elif isinstance(message, RunDone | RunFailed) and worker.job and message.request == worker.job.request:
+            worker.said_hello = True
+            logger.info("worker %d: %s, %s", worker.index, message.kind, message.versions)
+            self._load_next(worker, now_ns)
+        elif worker.loading and _answers(message, 0, worker.loading[0].model):
+            self._take_load(worker, message, now_ns)
+        elif worker.job and _answers(message, worker.job.request, worker.job.model):
+            assert isinstance(message, RunDone | RunFailed)  # noqa: S101 - what answers a request
             job, worker.job = worker.job, None
-            self._failed_in_a_row = 0
+            self._lost[job.model] = 0
             yield job, message
+        else:
+            raise WireError(f"{type(message).__name__}: nobody asked for it")
 
-    def _loaded_one(self, worker: WorkerProcess, now_ns: int) -> None:
+    def _take_load(self, worker: WorkerProcess, message: object, now_ns: int) -> None:
+        if isinstance(message, ModelLoaded):
+            worker.loaded[message.model] = message
+            self.load_failures.pop(message.model, None)
+            self._lost[None] = 0
+        elif isinstance(message, RunFailed):
+            self.load_failures[message.model] = message.detail
         worker.loading.pop(0)
-        worker.load_next(now_ns)
+        self._load_next(worker, now_ns)
+
+    def _load_next(self, worker: WorkerProcess, now_ns: int) -> None:
+        """Send the first of the models still to be loaded."""
+        if worker.said_hello and worker.loading:
+            worker.limit_ns = now_ns + START_LIMIT_NS
+            with suppress(LinkClosed):  # found, and the worker replaced, with the next collect
+                worker.link.send(worker.loading[0])
 
     def _replace(self, worker: WorkerProcess, why: str, now_ns: int) -> Iterator[tuple[Job, RunFailed]]:
         logger.warning("worker %d (pid %d) lost: %s", worker.index, worker.process.pid, why)
         self._poller.unregister(worker.link.fileno())
         worker.kill()
         self.replaced += 1
-        self._failed_in_a_row += 1
-        if self._failed_in_a_row > MAX_FAILED_IN_A_ROW:
-            raise StageFailed(f"{self._failed_in_a_row} workers lost in a row, the last: {why}")
+        self._blame(worker, why)
         self._workers[self._workers.index(worker)] = self._start(worker.index, now_ns)
         if worker.job is not None:
             job = worker.job
             yield job, RunFailed(request=job.request, model=job.model, reason="worker_lost", detail=why)
+
+    def _blame(self, worker: WorkerProcess, why: str) -> None:
+        """Count the loss for the model at work; one that takes down worker after worker is given to none any more."""
+        loading = worker.loading[0].model if worker.said_hello and worker.loading else None
+        model = worker.job.model if worker.job else loading
+        self._lost[model] += 1
+        if self._lost[model] <= MAX_LOST_IN_A_ROW:
+            return
+        if model is None:
+            raise StageFailed(f"{self._lost[None]} workers lost in a row, the last: {why}")
+        self.load_failures[model] = f"it took down {self._lost[model]} workers in a row, the last: {why}"
+        self._models.pop(model, None)
+        for other in self._workers:
+            other.loaded.pop(model, None)
+
+
+def _answers(message: object, request: int, model: str) -> bool:
+    """``message`` is the answer to a request about ``model``; request 0 is its load."""
+    if isinstance(message, ModelLoaded):
+        return request == 0 and message.model == model
+    return isinstance(message, RunDone | RunFailed) and (message.request, message.model) == (request, model)

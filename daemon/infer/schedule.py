@@ -45,6 +45,8 @@ class Scheduler:
         """The agent's rate lets it decide on a frame of ``sensor_ns``; counts it as taken if so."""
         period_ns = round(self._agents[agent].period_ms * 1e6)
         due_ns = self._due_ns.get(agent, sensor_ns)
+        if due_ns > sensor_ns + 2 * period_ns:  # stamps have gone back: another source, or a wrong stamp before
+            due_ns = sensor_ns
         if sensor_ns < due_ns - RATE_SLACK * period_ns:
             return False
         self._due_ns[agent] = max(due_ns + period_ns, sensor_ns)

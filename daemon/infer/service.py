@@ -12,6 +12,7 @@ from daemon.bus import Bus
 from daemon.frames import Frame
 from daemon.infer.agent import AgentRun
 from daemon.infer.decode import Decision, Undecidable, decode
+from daemon.infer.encode import Observation
 from daemon.infer.gate import Gate
 from daemon.infer.pool import Job, WorkerPool
 from daemon.infer.schedule import Scheduler, Waiting
@@ -21,8 +22,11 @@ from daemon.plan import Plan
 from daemon.process import Ready, Report
 from daemon.runtime import RuntimeFolder
 
-STALL_NS = 500_000_000
-"""A source without a new frame for this long is reported; its agents propose nothing and their actuators time out."""
+STALL_NS, STALL_PERIODS = 500_000_000, 5
+"""A source without a new frame for this long, or as many of its periods, is reported; its agents propose nothing and
+their actuators time out."""
+FUTURE_NS = 10_000_000
+"""A frame stamped further ahead than this is not decided on: one clock serves all processes."""
 
 
 class Infer:
@@ -42,13 +46,15 @@ class Infer:
         self._proposals = {actuator: bus.publisher("proposal", actuator) for actuator in actuators}
         for topic in (*self._applied.values(), *(source.topic for source in self._sources)):
             poller.register(topic.socket, zmq.POLLIN)
-        self._turns = 0
+        self._late: set[int] = set()
+        """Requests whose deadline passed while they were computed: their results no longer count."""
+        self._progress = 0
 
     def turn(self, ready: Ready, now_ns: int) -> int:
         """Results first, they are oldest; then what was executed, then new frames, then the next inference."""
-        self._turns += 1
         for job, result in self._pool.collect(now_ns):
-            self._finish(job, result)
+            self._progress += 1
+            self._finish(job, result, now_ns)
         self._gate.turn(now_ns)
         self._take_applied(ready)
         for source in self._sources:
@@ -61,17 +67,17 @@ class Infer:
     def report(self) -> Report:
         """Agents and links."""
         now_ns = time.monotonic_ns()
-        silent = [s.name for s in self._sources if now_ns - s.last_ns > STALL_NS]
+        silent = [s.name for s in self._sources if now_ns - s.last_ns > s.stall_ns]
         texts = [agent.text for agent in self._all() if agent.state != "ready"]
         texts += [f"no frames from {name}" for name in silent] + ([self._gate.warning] if self._gate.warning else [])
         return Report(
             state=self._state(bool(silent)),
-            progress=self._turns,
+            progress=self._progress,
             detail="; ".join(texts),
             children=self._pool.pids(),
             counts={a.name: {"decided": a.decided, "not_due": a.not_due} for a in self._all()}
-            | {s.name: {"frames": s.frames} for s in self._sources}
-            | {"workers": {"replaced": self._pool.replaced}},
+            | {s.name: {"frames": s.frames, "skipped": s.skipped} for s in self._sources}
+            | {"(workers)": {"replaced": self._pool.replaced}},
             dropped={agent.name: dict(agent.dropped) for agent in self._all()},
         )
 
@@ -101,24 +107,31 @@ class Infer:
 
     def _take_frames(self, source: SourceReader, now_ns: int) -> None:
         for view, observation in source.observe(now_ns).items():
+            self._progress += 1
             for agent in self._all():
-                if agent.state != "ready" or agent.config.source != source.name:
-                    continue
-                if agent.manifest.frame.view.name != view:
-                    continue
-                if observation.after is None and not self._scheduler.due(agent.name, observation.newest.sensor_ns):
-                    agent.not_due += 1
-                elif self._scheduler.offer(agent.name, observation, now_ns):
-                    agent.drop("superseded", "a newer frame came first")
+                looks = agent.config.source == source.name and agent.manifest.frame.view.name == view
+                if looks and agent.state == "ready" and self._gate.open:
+                    self._offer(agent, observation, now_ns)
+
+    def _offer(self, agent: AgentRun, observation: Observation, now_ns: int) -> None:
+        sensor_ns = observation.newest.sensor_ns
+        if sensor_ns > now_ns + FUTURE_NS:
+            agent.drop("stale", f"a frame stamped {(sensor_ns - now_ns) / 1e6:.1f} ms in the future")
+        elif observation.after is None and not self._scheduler.due(agent.name, sensor_ns):
+            agent.not_due += 1
+        elif self._scheduler.offer(agent.name, observation, now_ns):
+            agent.drop("superseded", "a newer frame came first")
 
     def _expire(self, now_ns: int) -> None:
         for waiting in self._scheduler.expired(now_ns):
             self._agents[waiting.agent].drop("deadline", "not started in time")
-        for job in self._pool.running():
-            agent = self._agents[job.waiting.agent]
-            if now_ns >= job.waiting.deadline_ns and agent.late_request != job.request:
-                agent.late_request = job.request
-                agent.drop("deadline", "still being computed")
+        for job in self._running_in_time():
+            if now_ns >= job.waiting.deadline_ns:
+                self._late.add(job.request)
+                self._agents[job.waiting.agent].drop("deadline", "still being computed")
+
+    def _running_in_time(self) -> list[Job]:
+        return [job for job in self._pool.running() if job.request not in self._late]
 
     def _dispatch(self, now_ns: int) -> None:
         while (waiting := self._scheduler.take(now_ns, self._can_start)) is not None:
@@ -129,9 +142,13 @@ class Infer:
         agent = self._agents[waiting.agent]
         return self._pool.can_run(agent.model) and agent.may_decide(waiting.observation)
 
-    def _finish(self, job: Job, result: RunDone | RunFailed) -> None:
+    def _finish(self, job: Job, result: RunDone | RunFailed, now_ns: int) -> None:
         agent = self._agents[job.waiting.agent]
-        if agent.late_request == job.request:
+        if job.request in self._late:
+            self._late.discard(job.request)
+            return
+        if now_ns >= job.waiting.deadline_ns:
+            agent.drop("deadline", "computed too late")
             return
         if isinstance(result, RunFailed):
             agent.drop(result.reason, result.detail)
@@ -158,8 +175,7 @@ class Infer:
         )
 
     def _due_ns(self, now_ns: int) -> int:
-        late = [self._agents[job.waiting.agent].late_request == job.request for job in self._pool.running()]
-        running = [job.waiting.deadline_ns for job, gone in zip(self._pool.running(), late, strict=True) if not gone]
+        running = [job.waiting.deadline_ns for job in self._running_in_time()]
         due = [self._pool.due_ns(now_ns), self._scheduler.next_deadline_ns(), self._gate.due_ns(now_ns), *running]
         return min(time_ns for time_ns in due if time_ns is not None)
 
@@ -183,4 +199,5 @@ def _source(plan: Plan, runtime: RuntimeFolder, bus: Bus, source: str) -> Source
     )
     depth = plan.slots(source) if stacked else 1
     views = {view.name: ViewReader(runtime, source, view, depth) for view in plan.views(source)}
-    return SourceReader(source, bus.subscriber("frame", source), views)
+    stall_ns = max(STALL_NS, round(STALL_PERIODS * 1e9 / plan.frame_rate(source)))
+    return SourceReader(source, bus.subscriber("frame", source), views, stall_ns)

@@ -18,6 +18,8 @@ class ViewReader:
         self._depth = depth
         self._reader: RingReader | None = None
         self._last_seq = 0
+        self.skipped = 0
+        """Frames that were never the newest one when this reader looked."""
 
     def observe(self, ready: FrameReady) -> Observation | None:
         """The newest frame and those before it, or None if it has been seen or the ring is not there.
@@ -28,6 +30,8 @@ class ViewReader:
         newest = reader.newest() if reader else None
         if reader is None or newest is None or newest.seq == self._last_seq:
             return None
+        if self._last_seq:
+            self.skipped += newest.seq - self._last_seq - 1
         self._last_seq = newest.seq
         after = ready.after if newest.seq == ready.seq else None
         return Observation(self._path.name, reader.epoch, self._recent(reader, newest), after)
@@ -52,12 +56,17 @@ class ViewReader:
 
 
 class SourceReader:
-    """The frame topic of one source and the rings of its views."""
+    """The frame topic of one source and the rings of its views; ``stall_ns`` without a frame is worth a word."""
 
-    def __init__(self, name: str, topic: Subscriber, views: dict[str, ViewReader]) -> None:
-        self.name, self.topic, self._views = name, topic, views
+    def __init__(self, name: str, topic: Subscriber, views: dict[str, ViewReader], stall_ns: int) -> None:
+        self.name, self.topic, self.stall_ns, self._views = name, topic, stall_ns, views
         self.frames = 0
         self.last_ns = 0
+
+    @property
+    def skipped(self) -> int:
+        """Frames no observation was made of, over all views."""
+        return sum(view.skipped for view in self._views.values())
 
     def observe(self, now_ns: int) -> dict[str, Observation]:
         """New observations by view name."""

@@ -40,6 +40,7 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     p99_ms: float = 0.0
     peak_rss_mb: float = 0.0
     versions: dict[str, str] = {}
+    manifest_sha256: str = ""
 
 
 class Verification:

@@ -22,7 +22,16 @@ import msgspec
 import numpy as np
 
 from daemon.infer.verify import STAGE, Verdict
-from daemon.package import MODEL_FILE, Manifest, PackageError, read_goldens, read_manifest, verify_files
+from daemon.package import (
+    MANIFEST_FILE,
+    MODEL_FILE,
+    Manifest,
+    PackageError,
+    file_sha256,
+    read_goldens,
+    read_manifest,
+    verify_files,
+)
 
 if TYPE_CHECKING:
     from daemon.infer.runtime import Array, LoadedModel
@@ -43,10 +52,12 @@ def verify(package: Path, threads: int) -> Verdict:
     """Check the package; what is wrong is in the verdict's detail."""
     try:
         _say(f"reading {package}")
+        manifest_sha256 = file_sha256(package / MANIFEST_FILE) if (package / MANIFEST_FILE).exists() else ""
         manifest = read_manifest(package)
         _say("comparing hashes")
         verify_files(package, manifest)
-        return _verify_native(package, manifest, threads)
+        verdict = _verify_native(package, manifest, threads)
+        return msgspec.structs.replace(verdict, manifest_sha256=manifest_sha256)
     except (PackageError, OSError) as error:
         return Verdict(ok=False, detail=str(error), versions=_versions())
 

@@ -37,7 +37,17 @@ from daemon.messages import (
     WorkerHello,
     WorkerLog,
 )
-from daemon.package import NUMPY_DTYPE, FrameInput, Manifest, read_goldens, read_manifest
+from daemon.package import (
+    MANIFEST_FILE,
+    NUMPY_DTYPE,
+    FrameInput,
+    Manifest,
+    PackageError,
+    file_sha256,
+    read_goldens,
+    read_manifest,
+    verify_files,
+)
 from daemon.process import configure_logging
 from daemon.wire import WireError
 
@@ -103,9 +113,13 @@ class FrameStack:
 class Model:
     """A loaded package and its frame reading."""
 
-    def __init__(self, name: str, package: Path, rings: Path) -> None:
-        self.name = name
+    def __init__(self, message: LoadModel, rings: Path) -> None:
+        self.name, package = message.model, Path(message.package)
+        found = file_sha256(package / MANIFEST_FILE)
+        if found != message.manifest_sha256:
+            raise PackageError(f"{package}: the manifest is not the verified one any more: start infer anew")
         self.manifest: Manifest = read_manifest(package)
+        verify_files(package, self.manifest)
         self._package = package
         self._loaded = LoadedModel(package, self.manifest)
         self._frames = FrameStack(rings, self.manifest.frame)
@@ -161,7 +175,8 @@ class Worker:
         try:
             return self._model(message.model).run(message)
         except RuntimeFailure as failure:
-            return RunFailed(request=message.request, model=message.model, reason=failure.reason, detail=failure.detail)
+            detail = failure.detail[:512]
+            return RunFailed(request=message.request, model=message.model, reason=failure.reason, detail=detail)
 
     def _load(self, message: LoadModel) -> Message:
         began = time.monotonic()
@@ -169,7 +184,7 @@ class Worker:
         try:
             with captured(log):
                 set_threads(message.threads)
-                model = Model(message.model, Path(message.package), self._rings)
+                model = Model(message, self._rings)
                 loaded = time.monotonic()
                 times = model.warm_up()
         except (RuntimeFailure, OSError, ValueError) as failure:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from daemon.messages import Output
 
 REPEAT_NS = 500_000_000
@@ -13,11 +15,12 @@ class ActionInForce:
 
     Args:
         neutral: the safe action.
+        actions: the world's vocabulary; whatever else an output names is neutral.
         failsafe_ns: how long an output holds.
     """
 
-    def __init__(self, neutral: str, failsafe_ns: int) -> None:
-        self.neutral, self._failsafe_ns = neutral, failsafe_ns
+    def __init__(self, neutral: str, actions: Collection[str], failsafe_ns: int) -> None:
+        self.neutral, self._actions, self._failsafe_ns = neutral, actions, failsafe_ns
         self.newest: Output | None = None
 
     def take(self, outputs: list[Output]) -> None:
@@ -32,9 +35,13 @@ class ActionInForce:
 
     def at(self, now_ns: int) -> str:
         """The action in force."""
-        if self.newest is None or self.newest.action is None or now_ns - self.newest.sent_ns > self._failsafe_ns:
+        if self.newest is None or abs(now_ns - self.newest.sent_ns) > self._failsafe_ns:
             return self.neutral
-        return self.newest.action
+        return self.named(self.newest)
+
+    def named(self, output: Output) -> str:
+        """The action an output names, neutral if the world does not know it."""
+        return output.action if output.action is not None and output.action in self._actions else self.neutral
 
 
 class RealTime:
@@ -72,7 +79,6 @@ class LockStep:
     def answered(self, newest: Output | None) -> bool:
         """``newest`` is the output decided on the frame shown last."""
         done = self._shown_seq >= 0 and newest is not None and newest.frame_seq == self._shown_seq
-        done = done and newest is not None and newest.action is not None
         self._answered = self._answered or done
         return done
 

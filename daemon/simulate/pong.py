@@ -12,9 +12,11 @@ import ale_py
 import numpy as np
 from numpy.typing import NDArray
 
-ACTIONS = ("NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE")
-"""Pong's minimal action set in the emulator's order: RIGHT moves the paddle up, LEFT down."""
-NEUTRAL = "NOOP"
+from daemon.worlds import PONG
+
+ACTIONS = PONG.actions
+"""Pong's minimal action set in the emulator's order."""
+NEUTRAL = PONG.neutral
 EMULATOR_HZ = 60
 FRAMES_PER_DECISION = 2
 MAX_NOOP_START = 30

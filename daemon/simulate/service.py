@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 
 import zmq
@@ -15,8 +14,6 @@ from daemon.publish import FramePublisher
 from daemon.runtime import RuntimeFolder
 from daemon.simulate.clock import ActionInForce, LockStep, RealTime
 from daemon.simulate.pong import ACTIONS, EMULATOR_HZ, FRAMES_PER_DECISION, NEUTRAL, PongGame
-
-logger = logging.getLogger(__name__)
 
 IDLE_NS = 1_000_000_000
 KEPT_SCORES = 64
@@ -32,12 +29,11 @@ class Simulate:
     def __init__(self, plan: Plan, runtime: RuntimeFolder, world: str, bus: Bus, poller: zmq.Poller) -> None:
         self._world, self._config = world, plan.config.worlds[world]
         now = time.monotonic_ns()
-        self._force = ActionInForce(NEUTRAL, round(self._config.failsafe_ms * 1e6))
+        self._force = ActionInForce(NEUTRAL, ACTIONS, round(self._config.failsafe_ms * 1e6))
         self._clock = LockStep() if self._config.clock == "lockstep" else RealTime(EMULATOR_HZ, now)
         self._games = 0
         self._finished: list[int] = []
         self._ticks = self._clock_ticks = self._progress = 0
-        self._unknown = 0
         self._begun = self._config.start == "at_once"
         self._game = self._next_game()
         self._done = False
@@ -48,7 +44,7 @@ class Simulate:
 
     def turn(self, ready: Ready, now_ns: int) -> int:
         """Move the world on if it is time."""
-        self._take_outputs()
+        self._force.take([message for message in self._outputs.receive() if isinstance(message, Output)])
         if self._done:
             self._progress += 1
             return now_ns + IDLE_NS
@@ -57,14 +53,6 @@ class Simulate:
         elif self._clock.due(now_ns):
             self._turn_in_real_time(now_ns)
         return self._clock.due_ns
-
-    def _take_outputs(self) -> None:
-        outputs = [message for message in self._outputs.receive() if isinstance(message, Output)]
-        known = [output for output in outputs if output.action in ACTIONS]
-        if len(known) < len(outputs) and not self._unknown:
-            logger.warning("an output names no action of this game; it takes %s", ", ".join(ACTIONS))
-        self._unknown += len(outputs) - len(known)
-        self._force.take(known)
 
     def _turn_in_real_time(self, now_ns: int) -> None:
         # A game begins right after a picture, so that its first action holds as long as every other.
@@ -77,9 +65,9 @@ class Simulate:
 
     def _turn_in_lock_step(self, clock: LockStep, now_ns: int) -> None:
         newest = self._force.newest
-        if clock.answered(newest) and newest is not None and newest.action is not None:
+        if newest is not None and clock.answered(newest):
             for _ in range(FRAMES_PER_DECISION):
-                self._tick(newest.action)
+                self._tick(self._force.named(newest))
             clock.shown(self._show(now_ns, newest.seq), now_ns)
         elif clock.repeat(now_ns):
             clock.shown(self._show(now_ns), now_ns)
@@ -118,7 +106,7 @@ class Simulate:
     def report(self) -> Report:
         """The score; pictures shown are the progress."""
         own, opponent = self._game.points
-        counts = {self._world: {"ticks": self._ticks, "late": self._clock.late, "unknown": self._unknown}}
+        counts = {self._world: {"ticks": self._ticks, "late": self._clock.late}}
         return Report(
             state="done" if self._done else "running",
             progress=self._progress,

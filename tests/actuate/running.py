@@ -183,7 +183,7 @@ class Peer:
 
         def answered() -> bool:
             self.propose("NOOP")
-            return bool(self.messages)
+            return any(not isinstance(message, Applied) or message.agent for message in self.messages)
 
         self.wait(lambda: self.health is not None, "health", START_S)
         self.wait(answered, "answer to a proposal", START_S)

@@ -208,7 +208,7 @@ def test_estop_is_neutral_first_then_on_disk_then_answered(rig: Rig, monkeypatch
 def test_estop_holds_without_a_disk(rig: Rig) -> None:
     rig.latch.mkdir()
     answer = rig.operate("estop")
-    assert answer.startswith("done: stopped; neutral; latched in memory, NOT on disk (")
+    assert answer.startswith("partial: stopped; neutral; latched in memory, NOT on disk (")
     assert "Is a directory): a restart would forget it" in answer
     rig.propose(proposal())
     assert rig.reasons == [(LOW, "estop")]

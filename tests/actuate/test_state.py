@@ -84,8 +84,11 @@ def test_description_for_people() -> None:
     later = NOW + 120 * MS
     assert state.describe(jumping(), later) == "armed, JUMP in force 120 ms"
     stopped = state.stop(DISCRETE, jumping(), "by a", NOW)
-    assert state.describe(stopped, later) == "e-stop latched: by a; NOOP in force 120 ms"
+    assert (
+        state.describe(stopped, later)
+        == "e-stop latched: by a (to go on: reflexd clear, then reflexd arm); NOOP in force 120 ms"
+    )
     assert state.describe(armed(DISCRETE, NOW), later) == "armed, waiting for a proposal; NOOP in force 120 ms (start)"
     unarmed = state.disarm(DISCRETE, jumping(), NOW)
-    assert state.describe(unarmed, later) == "disarmed; NOOP in force 120 ms (disarm)"
+    assert state.describe(unarmed, later) == "disarmed (to go on: reflexd arm); NOOP in force 120 ms (disarm)"
     assert str(Setting(None, (0.5, -1.0))) == "[0.5, -1]"

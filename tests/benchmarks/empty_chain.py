@@ -96,7 +96,10 @@ def work(folder: Path, descriptor: int) -> None:
         frame = reader.newest()
         assert frame is not None
         reader.pixels(frame)
-        link.send(message)
+        try:
+            link.send(message)
+        except BrokenPipeError:
+            break
 
 
 def finish(folder: Path) -> None:

@@ -63,7 +63,7 @@ def test_inputs_come_in_the_order_of_the_manifest() -> None:
     model = manifest()
     observation = Observation("cam.view", 77, frames(200, 150, 100))
     ring, history = encode(model, observation, [3, 3, 0, 1], PERIOD)
-    assert ring == RingFrames("cam.view", 77, [3, 2], [3, 2])
+    assert ring == RingFrames("cam.view", 77, [3, 2])
     assert isinstance(history, InlineTensor)
     assert (history.dtype, history.shape) == ("int64", [1, 4])
     assert np.frombuffer(history.data, "<i8").tolist() == [3, 3, 0, 1]

@@ -63,7 +63,7 @@ def flood(runtime: RuntimeFolder) -> Iterator[subprocess.Popen[bytes]]:
 
 def reader(runtime: RuntimeFolder, bus: Bus) -> SourceReader:
     views = {VIEW.name: ViewReader(runtime, "cam", VIEW, 4)}
-    return SourceReader("cam", bus.subscriber("frame", "cam"), views)
+    return SourceReader("cam", bus.subscriber("frame", "cam"), views, 500_000_000)
 
 
 def wait_for_frame(source: SourceReader, seconds: float = 15.0) -> int:

@@ -27,6 +27,7 @@ from daemon.messages import (
     WorkerHello,
     WorkerLog,
 )
+from daemon.package import MANIFEST_FILE, MODEL_FILE, file_sha256
 from daemon.views import View
 from tests.packages import ACTIONS, HISTORY, PADDING_TOKEN, SIDE, tiny_package
 
@@ -59,6 +60,11 @@ class Peer:
         self.link = Link(self.socket, FROM_WORKER)
         assert isinstance(self.link.receive(), WorkerHello)
 
+    def load(self, model: str, package: Path) -> LoadModel:
+        manifest = package / MANIFEST_FILE
+        pinned = file_sha256(manifest) if manifest.exists() else "0" * 64
+        return LoadModel(model=model, package=str(package), manifest_sha256=pinned, threads=1)
+
     def ask(self, message: Message) -> Message | None:
         self.link.send(message)
         return self.link.receive()
@@ -74,14 +80,14 @@ class Peer:
         picture = np.zeros(VIEW.shape, np.uint8)
         picture[:, (0, 6, 11)[third] : (5, 10, 16)[third]] = 200
         seqs = [self.ring.write(picture, n) for n in range(2)][::-1]
-        return RingFrames("cam", EPOCH, [seq % 4 for seq in seqs], seqs)
+        return RingFrames("cam", EPOCH, seqs)
 
 
 @pytest.fixture(scope="module")
 def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     peer = Peer(tmp_path_factory.mktemp("worker"))
     try:
-        loaded = peer.ask(LoadModel(model=MODEL, package=str(peer.package), threads=1))
+        loaded = peer.ask(peer.load(MODEL, peer.package))
         assert isinstance(loaded, ModelLoaded)
         assert 0 < loaded.p50_ms <= loaded.p99_ms
         yield peer
@@ -154,11 +160,11 @@ def test_frames_that_are_gone_are_torn(peer: Peer) -> None:
 @pytest.mark.parametrize(
     ("frames", "reason"),
     [
-        (RingFrames("cam", EPOCH + 1, [0, 1], [8, 7]), "torn"),
-        (RingFrames("none", EPOCH, [0, 1], [8, 7]), "torn"),
-        (RingFrames("../../etc/passwd", EPOCH, [0, 1], [8, 7]), "torn"),
-        (RingFrames("cam", EPOCH, [0], [2**62]), "malformed"),
-        (RingFrames("cam", EPOCH, [0, 1], [2**62, 2**62 - 1]), "torn"),
+        (RingFrames("cam", EPOCH + 1, [8, 7]), "torn"),
+        (RingFrames("none", EPOCH, [8, 7]), "torn"),
+        (RingFrames("../../etc/passwd", EPOCH, [8, 7]), "torn"),
+        (RingFrames("cam", EPOCH, [2**62]), "malformed"),
+        (RingFrames("cam", EPOCH, [2**62, 2**62 - 1]), "torn"),
     ],
 )
 def test_impossible_frames_are_refused(peer: Peer, frames: RingFrames, reason: str) -> None:
@@ -173,10 +179,25 @@ def test_an_unknown_model_and_a_bad_package_are_answered(peer: Peer, tmp_path: P
     failed = peer.run(peer.show(0), history(), model="other")
     assert isinstance(failed, RunFailed)
     assert "other is not loaded" in failed.detail
-    failed_load = peer.ask(LoadModel(model="bad", package=str(tmp_path), threads=1))
+    failed_load = peer.ask(peer.load("bad", tmp_path))
     assert isinstance(failed_load, RunFailed)
     assert (failed_load.request, failed_load.reason) == (0, "model_error")
     assert "manifest" in failed_load.detail
+
+
+def test_only_what_was_verified_is_loaded(peer: Peer, tmp_path: Path) -> None:
+    package = tiny_package(tmp_path / "changed", stack=2)
+    verified = peer.load("changed", package)
+    weights = bytearray((package / MODEL_FILE).read_bytes())
+    weights[len(weights) // 2] ^= 1
+    (package / MODEL_FILE).write_bytes(weights)
+    failed = peer.ask(verified)
+    assert isinstance(failed, RunFailed)
+    assert "sha256" in failed.detail
+    (package / MANIFEST_FILE).write_text((package / MANIFEST_FILE).read_text() + " ")
+    failed = peer.ask(verified)
+    assert isinstance(failed, RunFailed)
+    assert "not the verified one" in failed.detail
 
 
 def test_garbage_on_the_link_is_answered_by_a_log_line(peer: Peer) -> None:

@@ -176,7 +176,7 @@ def late_outputs(running: Game, world: str, slack_ms: float) -> list[str]:
         while at < len(writes) and writes[at].applied_ns <= state.at_ns:
             last_ns = writes[at].applied_ns if writes[at].cause == "proposal" else last_ns
             at += 1
-        unheard = at == len(writes) or (at > 0 and writes[at].seq not in (1, writes[at - 1].seq + 1))
+        unheard = at in (0, len(writes)) or writes[at].seq not in (1, writes[at - 1].seq + 1)
         if state.in_force != "NOOP" and not unheard and state.at_ns - last_ns > bound_ns:
             found.append(f"{state.in_force} in force {(state.at_ns - last_ns) / 1e6:.0f} ms after the last action")
     return found
