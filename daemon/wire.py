@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any
 
 import msgpack
@@ -10,7 +12,17 @@ import msgspec
 from daemon.messages import PROTOCOL, Message, Topic
 
 MAX_ELEMENTS = 1024
-"""Elements of any one array or map: bounds what a small hostile message can make the decoder allocate."""
+"""Elements of any one array or map looked at to explain a refusal."""
+
+_VERSION_KEY = b"\xa1v"
+"""The packed key ``v``: the decoder alone would take a message without a version for one of this version."""
+
+
+class _Nothing(Message, frozen=True, kw_only=True, tag="nothing"):
+    """Makes every link's type a union: a single struct would be accepted without its ``type``."""
+
+
+_encoder = msgspec.msgpack.Encoder()
 
 
 class WireError(ValueError):
@@ -19,12 +31,13 @@ class WireError(ValueError):
 
 def encode(message: Message) -> bytes:
     """One msgpack map."""
-    packed: bytes = msgpack.packb(msgspec.to_builtins(message, builtin_types=(bytes,)))
-    return packed
+    return _encoder.encode(message)
 
 
 def decode(data: bytes, topic: Topic) -> Message:
     """Parse and check ``data`` as one of the messages ``topic`` carries.
+
+    The typed decoder builds nothing but the fields declared; what it refuses is then looked at again, for the text.
 
     Raises:
         WireError: too large, not msgpack, an unknown or unexpected type, another protocol version, a missing or
@@ -32,32 +45,49 @@ def decode(data: bytes, topic: Topic) -> Message:
     """
     if len(data) > topic.max_bytes:
         raise WireError(f"message of {len(data)} bytes; this link takes {topic.max_bytes} at most")
-    fields = _unpack(data, topic.max_bytes)
-    kinds = {kind.__name__: kind for kind in topic.carries}
-    kind = kinds.get(str(fields.get("type")))
-    if kind is None:
-        raise WireError(f"message type {fields.get('type')!r:.60}; this link carries {', '.join(kinds)}")
-    if fields.get("v") != PROTOCOL:
-        raise WireError(f"{kind.__name__}: protocol version {fields.get('v')!r:.20}; this build speaks {PROTOCOL}")
     try:
-        return msgspec.convert(fields, kind)
-    except msgspec.ValidationError as error:
-        raise WireError(f"{kind.__name__}: {error}") from None
+        message = _decoder(topic.carries).decode(data)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise WireError(_explain(data, topic, str(error))) from None
+    if isinstance(message, _Nothing):
+        raise WireError(_explain(data, topic, "empty"))
+    if message.v != PROTOCOL or _VERSION_KEY not in data:
+        raise WireError(_explain(data, topic, _version(message.v)))
+    return message
 
 
-def _unpack(data: bytes, limit: int) -> dict[str, Any]:
+@functools.cache
+def _decoder(carries: tuple[type[Message], ...]) -> msgspec.msgpack.Decoder[Message]:
+    return msgspec.msgpack.Decoder(functools.reduce(operator.or_, carries, _Nothing))
+
+
+def _version(found: object) -> str:
+    return f"protocol version {found!r:.20}; this build speaks {PROTOCOL}"
+
+
+def _explain(data: bytes, topic: Topic, error: str) -> str:
+    """Why ``data`` was refused, by name; ``error`` is the typed decoder's word."""
     try:
-        fields = msgpack.unpackb(
-            data,
-            max_str_len=limit,
-            max_bin_len=limit,
-            max_array_len=MAX_ELEMENTS,
-            max_map_len=MAX_ELEMENTS,
-            max_ext_len=0,
-            strict_map_key=True,
-        )
-    except (ValueError, msgpack.UnpackException, RecursionError) as error:
-        raise WireError(f"not a msgpack message: {error or type(error).__name__}") from None
+        fields = _unpack(data, topic.max_bytes)
+    except (ValueError, msgpack.UnpackException, RecursionError) as failure:
+        return f"not a msgpack message: {failure or type(failure).__name__}"
     if not isinstance(fields, dict):
-        raise WireError(f"not a msgpack map but {type(fields).__name__}")
-    return fields
+        return f"not a msgpack map but {type(fields).__name__}"
+    kinds = [kind.__name__ for kind in topic.carries]
+    if fields.get("type") not in kinds:
+        return f"message type {fields.get('type')!r:.60}; this link carries {', '.join(kinds)}"
+    if fields.get("v") != PROTOCOL:
+        return f"{fields['type']}: {_version(fields.get('v'))}"
+    return f"{fields['type']}: {error}"
+
+
+def _unpack(data: bytes, limit: int) -> Any:
+    return msgpack.unpackb(
+        data,
+        max_str_len=limit,
+        max_bin_len=limit,
+        max_array_len=MAX_ELEMENTS,
+        max_map_len=MAX_ELEMENTS,
+        max_ext_len=0,
+        strict_map_key=True,
+    )

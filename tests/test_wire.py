@@ -71,6 +71,13 @@ def test_round_trip_and_every_damage_is_refused_by_name(message: Message) -> Non
             with pytest.raises(WireError, match=rf"{name}: Expected .* at `\$\.{field.name}"):
                 decode(msgpack.packb(fields | {field.name: {"unexpected": []}}), topic)
     assert decode(msgpack.packb(fields | {"added_later": 1}), topic) == message
+    with pytest.raises(WireError, match="protocol version None; this build speaks 1"):
+        decode(msgpack.packb({key: value for key, value in fields.items() if key != "v"}), topic)
+    for odd in ("nothing", None, 5):
+        with pytest.raises(WireError, match=f"message type {odd!r}; this link carries"):
+            decode(msgpack.packb(fields | {"type": odd}), topic)
+    with pytest.raises(WireError, match="message type None; this link carries"):
+        decode(msgpack.packb({key: value for key, value in fields.items() if key != "type"}), topic)
     with pytest.raises(WireError, match="protocol version 2; this build speaks 1"):
         decode(msgpack.packb(fields | {"v": 2}), topic)
     with pytest.raises(WireError, match="message type 'Other'; this link carries"):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import array
+import math
 from typing import NamedTuple
 
-import numpy as np
-
 from daemon.messages import Drop, InlineTensor
-from daemon.package import NUMPY_DTYPE, LogitsOutput, Manifest, tensor_bytes
+from daemon.package import LogitsOutput, Manifest, tensor_bytes
 
 
 class Decision(NamedTuple):
@@ -43,11 +43,13 @@ def decode(manifest: Manifest, outputs: list[InlineTensor]) -> Decision:
         )
     if len(found.data) != tensor_bytes(spec.dtype, spec.shape):
         raise Undecidable("malformed", f"{spec.name}: {len(found.data)} bytes do not fit {spec.shape}")
-    values = np.frombuffer(found.data, NUMPY_DTYPE[spec.dtype]).astype(np.float64)
-    if not np.isfinite(values).all():
-        raise Undecidable("nonfinite", f"{spec.name}: {np.count_nonzero(~np.isfinite(values))} of {values.size} values")
+    # A handful of numbers: plain floats are ready before numpy has looked at its arguments.
+    values = array.array("f", found.data).tolist()
+    if not all(map(math.isfinite, values)):
+        wrong = sum(not math.isfinite(value) for value in values)
+        raise Undecidable("nonfinite", f"{spec.name}: {wrong} of {len(values)} values")
     if not isinstance(spec, LogitsOutput):
-        return Decision(None, values.tolist(), None)
-    token = int(values.argmax())
-    confidence = 1.0 / float(np.exp(values - values[token]).sum())
-    return Decision(manifest.actions[token], [], confidence)
+        return Decision(None, values, None)
+    top = max(values)
+    confidence = 1.0 / sum(math.exp(value - top) for value in values)
+    return Decision(manifest.actions[values.index(top)], [], confidence)

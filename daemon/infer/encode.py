@@ -43,6 +43,8 @@ def stack(frames: Sequence[Frame], offsets_ms: Sequence[float], period_ns: int, 
         One frame per offset; the oldest there is where the ring does not reach back far enough.
     """
     newest = frames[0]
+    if len(offsets_ms) == 1:
+        return [newest]
 
     def age_ns(frame: Frame) -> int:
         return (newest.seq - frame.seq) * period_ns if by_number else newest.sensor_ns - frame.sensor_ns

@@ -48,6 +48,8 @@ class Gate:
             ConfigError: no agent can act, or they cannot meet their deadlines together.
             StageFailed: the last agent that could act no longer can.
         """
+        if self.open and not self._pool.load_failures:
+            return
         for model, check in list(self._checks.items()):
             descriptor = check.fileno()
             verdict = check.poll()

@@ -6,7 +6,7 @@ import logging
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -128,17 +128,24 @@ class WorkerPool:
         except LinkClosed as error:
             logger.warning("worker %d: request not sent: %s", worker.index, error)
 
-    def collect(self, now_ns: int) -> Iterator[tuple[Job, RunDone | RunFailed]]:
+    def collect(self, ready: Container[object], now_ns: int) -> Iterator[tuple[Job, RunDone | RunFailed]]:
         """Yield every result that has come, and a failure for every request whose worker was lost.
+
+        Args:
+            ready: file descriptors that can be read, the workers' links among them.
+            now_ns: CLOCK_MONOTONIC.
 
         Raises:
             StageFailed: the workers cannot be kept alive.
         """
         for worker in list(self._workers):
+            stuck = now_ns > worker.limit_ns and not worker.idle
+            if not stuck and worker.link.fileno() not in ready:
+                continue
             try:
                 while (message := worker.link.receive()) is not None:
                     yield from self._take(worker, message, now_ns)
-                if now_ns > worker.limit_ns and not worker.idle:
+                if stuck and not worker.idle:
                     raise LinkClosed(f"no answer for {(now_ns - worker.limit_ns) / 1e6:.0f} ms beyond its limit")
             except (LinkClosed, WireError) as error:
                 yield from self._replace(worker, str(error), now_ns)

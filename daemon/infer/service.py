@@ -52,7 +52,7 @@ class Infer:
 
     def turn(self, ready: Ready, now_ns: int) -> int:
         """Results first, they are oldest; then what was executed, then new frames, then the next inference."""
-        for job, result in self._pool.collect(now_ns):
+        for job, result in self._pool.collect(ready, now_ns):
             self._progress += 1
             self._finish(job, result, now_ns)
         self._gate.turn(now_ns)

@@ -91,4 +91,6 @@ def test_description_for_people() -> None:
     assert state.describe(armed(DISCRETE, NOW), later) == "armed, waiting for a proposal; NOOP in force 120 ms (start)"
     unarmed = state.disarm(DISCRETE, jumping(), NOW)
     assert state.describe(unarmed, later) == "disarmed (to go on: reflexd arm); NOOP in force 120 ms (disarm)"
+    for lasting, words in ((9_999_999_999, "9999 ms"), (10_000_000_000, "10 s"), (3_599_999_999_999, "3599 s")):
+        assert state.describe(jumping(), NOW + lasting) == f"armed, JUMP in force {words}"
     assert str(Setting(None, (0.5, -1.0))) == "[0.5, -1]"
