@@ -147,19 +147,19 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="run a configuration in the foreground")
-    run.add_argument("config", type=Path, metavar="CONFIG")
+    run.add_argument("config", type=Path, metavar="CONFIG", help="a TOML file; docs/configuration.md has its keys")
     run.add_argument("--for", dest="seconds", type=_seconds, metavar="SECONDS", help="end after this long")
     run.add_argument("--json", type=Path, metavar="FILE", help="write a report there at the end")
     run.add_argument("--plain", action="store_true", help="log lines to stderr, also on a terminal")
     run.set_defaults(call=_run)
 
     check = commands.add_parser("check", help="check a configuration and its model packages without acting")
-    check.add_argument("config", type=Path, metavar="CONFIG")
+    check.add_argument("config", type=Path, metavar="CONFIG", help="a TOML file")
     check.set_defaults(call=_check)
 
     export = commands.add_parser("export", help="make a package from a PyTorch policy (on the host)")
-    export.add_argument("model_folder", type=Path, metavar="MODEL_FOLDER")
-    export.add_argument("--out", type=Path, metavar="DIR", help="where the package goes")
+    export.add_argument("model_folder", type=Path, metavar="MODEL_FOLDER", help="has model.toml; takes about a minute")
+    export.add_argument("--out", type=Path, metavar="DIR", help="the package; by default MODEL_FOLDER/package")
     export.set_defaults(call=_export)
 
     for operation, text in OPERATIONS.items():

@@ -244,6 +244,9 @@ def _explain(error: str, values: Any) -> str:
     if problem.startswith("Invalid enum value"):
         kinds = {field.name: field.type for field in msgspec.structs.fields(_TABLES[keys[0]])}
         problem = f"expected one of {', '.join(get_args(kinds[keys[-1]]))}"
+    if "unknown field" in problem:
+        table = Channel if "channels" in keys else _TABLES[keys[0]] if keys else Config
+        problem += f"; expected one of {', '.join(field.name for field in msgspec.structs.fields(table))}"
     path = ".".join(keys) or "top level"
     return f"{path}: {problem}" if isinstance(values, dict) else f"{path} = {values!r:.80}: {problem}"
 

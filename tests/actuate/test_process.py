@@ -218,6 +218,36 @@ def test_killed_and_started_again_it_begins_neutral(tmp_path: Path, arm_on_start
         assert arm_on_start or reasons(peer) == {"disarmed"}
 
 
+def test_a_half_written_package_does_not_keep_it_from_being_neutral(tmp_path: Path) -> None:
+    setup = make_setup(tmp_path)
+    (tmp_path / "package" / "manifest.json").write_text('{"manifest_version": 1, "na')
+    with running(setup) as (_, peer):
+        assert setup.causes()[0] == "start"
+        assert reasons(peer) == {"disarmed"}
+
+
+def test_a_full_runtime_folder_does_not_keep_it_from_being_neutral(tmp_path: Path, small_tmpfs: Path) -> None:
+    setup = make_setup(tmp_path)
+    with running(setup):
+        pass
+    before = len(setup.lines())
+    (tmp_path / "run").rename(tmp_path / "old")
+    (tmp_path / "run").symlink_to(small_tmpfs)
+    setup.runtime.create()
+    with contextlib.suppress(OSError), (small_tmpfs / "fill").open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    process = start(setup)
+    try:
+        until = time.monotonic() + 10
+        while len(setup.lines()) == before and time.monotonic() < until:
+            time.sleep(0.05)
+        assert setup.lines()[before]["cause"] == "start"
+        assert process.poll() is None
+    finally:
+        end(process)
+
+
 def test_an_estop_outlives_kill_9_and_arm_on_start(tmp_path: Path) -> None:
     setup = make_setup(tmp_path, arm_on_start=True)
     with running(setup) as (process, peer):
