@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import stat
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 LINGER_MS = 100
 """How long a closing socket may try to get its last messages out: stopping stays bounded whoever is absent."""
+_READABLE = int(zmq.POLLIN)
 RECONNECT_MS = 20
 """First pause before a lost peer is tried again; doubles up to ten times that."""
 AT_ONCE = 256
@@ -179,13 +181,13 @@ class CommandClient:
         return decode(self._socket.recv(), REPLIES)
 
 
-def _drain(socket: zmq.Socket[bytes]) -> list[bytes]:
+def _drain(socket: zmq.Socket[bytes], at_most: int = AT_ONCE) -> list[bytes]:
+    """What has arrived. Asking for more is half the price of the exception that says there is none."""
     found: list[bytes] = []
-    try:
-        while len(found) < AT_ONCE:
+    with suppress(zmq.Again):
+        found.append(socket.recv(zmq.NOBLOCK))
+        while len(found) < at_most and int(socket.get(zmq.EVENTS)) & _READABLE:
             found.append(socket.recv(zmq.NOBLOCK))
-    except zmq.Again:
-        pass
     return found
 
 

@@ -69,8 +69,11 @@ class SourceReader:
         return sum(view.skipped for view in self._views.values())
 
     def observe(self, now_ns: int) -> dict[str, Observation]:
-        """New observations by view name."""
-        newest = {m.view: m for m in self.topic.receive() if isinstance(m, FrameReady)}
+        """New observations by view name.
+
+        One announcement is enough to look into the ring; those behind it are for turns in which nothing is newer.
+        """
+        newest = {m.view: m for m in self.topic.receive(1) if isinstance(m, FrameReady)}
         found = {}
         for name, ready in newest.items():
             observation = self._views[name].observe(ready) if name in self._views else None
