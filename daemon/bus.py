@@ -125,10 +125,10 @@ class Subscriber:
     def __init__(self, bus: Bus, socket: zmq.Socket[bytes], topic: Topic, link: str) -> None:
         self._bus, self.socket, self._topic, self.link = bus, socket, topic, link
 
-    def receive(self) -> list[Message]:
-        """The messages that have arrived, :data:`AT_ONCE` at most, oldest first; does not wait."""
+    def receive(self, at_most: int = AT_ONCE) -> list[Message]:
+        """The messages that have arrived, ``at_most`` of them, oldest first; does not wait."""
         messages = []
-        for data in _drain(self.socket):
+        for data in _drain(self.socket, at_most):
             try:
                 messages.append(decode(data, self._topic))
             except WireError as error:
