@@ -59,7 +59,7 @@ class AgentRun:
 
     def inputs(self, observation: Observation) -> list[InlineTensor | RingFrames]:
         """Encode a decision on ``observation``; from here on it is part of the history."""
-        tokens = self.history.decide(observation.newest.sensor_ns)
+        tokens = self.history.decide(observation.newest.sensor_ns, observation.after)
         return encode(self.manifest, observation, tokens, self._period_ns)
 
     @property

@@ -24,24 +24,31 @@ class History:
         self._padding = padding_token
         self._token = {action: token for token, action in enumerate(actions)}
         self._decisions = deque([padding_token] * length, maxlen=length)
-        self._applied: deque[tuple[int, int]] = deque(maxlen=REMEMBERED)
+        self._applied: deque[tuple[int, int, int]] = deque(maxlen=REMEMBERED)
         self.applied_seq = 0
         """``Applied.seq`` of the newest write known here."""
 
     def applied(self, message: Applied) -> None:
         """Take in what the actuator was told, whoever wanted it."""
         token = self._padding if message.action is None else self._token.get(message.action, self._padding)
-        self._applied.append((message.applied_ns, token))
+        self._applied.append((message.seq, message.applied_ns, token))
         self.applied_seq = message.seq
 
     def in_force(self, at_ns: int) -> int:
         """Token of the action in force at ``at_ns``."""
-        for applied_ns, token in reversed(self._applied):
+        for _, applied_ns, token in reversed(self._applied):
             if applied_ns <= at_ns:
                 return token
         return self._padding
 
-    def decide(self, sensor_ns: int) -> list[int]:
-        """Tokens for a decision on the frame taken at ``sensor_ns``, oldest first; remembers the decision."""
-        self._decisions.append(self.in_force(sensor_ns))
+    def decide(self, sensor_ns: int, after: int | None = None) -> list[int]:
+        """Tokens for a decision on the frame taken at ``sensor_ns``, oldest first; remembers the decision.
+
+        A lock-step world names the write it acted on, ``after``: no clock can say it as surely, since the world may
+        have moved before the writer has looked at its own.
+        """
+        self._decisions.append(self.in_force(sensor_ns) if after is None else self._written(after))
         return list(self._decisions)
+
+    def _written(self, seq: int) -> int:
+        return next((token for number, _, token in reversed(self._applied) if number == seq), self._padding)

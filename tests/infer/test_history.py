@@ -44,6 +44,15 @@ def test_an_actuator_that_starts_anew_counts_from_its_own_beginning() -> None:
     assert history.decide(31) == [1]
 
 
+def test_lock_step_goes_by_the_write_named_and_not_by_the_clock() -> None:
+    history = History(2, PAD, ACTIONS)
+    history.applied(applied(1, 10, "STAY"))
+    history.applied(applied(2, 30, "LEFT"))
+    assert history.decide(20, after=2) == [PAD, 0], "the write was stamped after the world had moved"
+    assert history.decide(40, after=1) == [0, 1]
+    assert history.decide(40, after=9) == [1, PAD]
+
+
 @given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from(ACTIONS)), max_size=60), st.integers(0, 300))
 def test_in_force_is_the_last_write_not_after_the_frame(steps: list[tuple[int, str]], at: int) -> None:
     history = History(1, PAD, ACTIONS)
