@@ -23,7 +23,8 @@ class Samples:
     """The newest :data:`KEPT_SAMPLES` (latency, forward) pairs in ms, and the largest latency ever."""
 
     def __init__(self) -> None:
-        self._pairs: NDArray[np.float32] = np.zeros((KEPT_SAMPLES, 2), np.float32)
+        # Filled, so that the memory is there from the start and does not grow page by page for an hour.
+        self._pairs: NDArray[np.float32] = np.full((KEPT_SAMPLES, 2), np.nan, np.float32)
         self.count = 0
         self.largest = 0.0
 

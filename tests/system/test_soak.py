@@ -52,7 +52,9 @@ class Watch:
 
 
 def shared_memory() -> set[str]:
-    return {path.name for path in Path("/dev/shm").iterdir()}
+    """What a library or this project could have left in /dev/shm; other programs have theirs there, too."""
+    kinds = ("reflexd", "torch", "sem.", "psm_", "pymp-")
+    return {path.name for path in Path("/dev/shm").iterdir() if path.name.startswith(kinds)}
 
 
 def inject(running: Game, process: str, sent: signal.Signals) -> str:
