@@ -93,8 +93,9 @@ def test_overhead_of_the_chain(run_folder: Path) -> None:
         print(f"  overhead {found['overhead_ms']}, forward {found['forward_ms']}, latency {found['latency_ms']}")
     print(f"empty chain of the same hops: {percentiles(empty)}")
     print(f"bare executorch.runtime loop: {percentiles(bare)}")
-    assert p50 <= max(1.2, empty_p50 + 0.6)
-    assert p99 <= max(2.5, empty_p99 + 1.5)
+    # The target, and what a slower machine is allowed beyond its own bare hops.
+    assert p50 <= max(1.2, empty_p50 + 0.6), f"target missed: {p50:.2f} ms"
+    assert p99 <= max(2.5, empty_p99 + 1.5), f"target missed: {p99:.2f} ms"
 
 
 def test_frame_transport(run_folder: Path) -> None:
