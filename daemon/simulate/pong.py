@@ -21,7 +21,6 @@ EMULATOR_HZ = 60
 FRAMES_PER_DECISION = 2
 MAX_NOOP_START = 30
 """A game opens with 1 to this many idle emulator frames, drawn from the seed: the usual Atari test protocol."""
-WINNING_POINTS = 21
 
 ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
 
