@@ -5,9 +5,9 @@ the generation before and after use, so an overwritten (*torn*) frame is always 
 and may die at any point. The file is fixed in size and really allocated at start, so a full tmpfs is an error then
 and not a bus error later.
 
-Layout, little-endian, version :data:`RING_VERSION`: one page with :data:`_HEADER` and, at byte
-:data:`_NEWEST_AT`, the newest frame's sequence number (u64, 0 before the first); then per slot 64 bytes (u64
-generation, u64 sequence number, u64 sensor time in ns) and the pixels, rows packed, padded to 64 bytes.
+Layout, little-endian, version :data:`RING_VERSION`: one page with :data:`HEADER` and, at byte
+:data:`NEWEST_AT`, the newest frame's sequence number (u64, 0 before the first); then per slot 64 bytes that
+start with :data:`SLOT_FIELDS` (u64; times in ns) and the pixels, rows packed, padded to 64 bytes.
 
 Memory order. The generation may become visible only after the pixels, and pixels may be read only between the two
 looks at the generation. x86 keeps stores and loads in that order by itself, Arm does not, so both sides put a full
@@ -31,15 +31,18 @@ import numpy as np
 from daemon.views import PixelFormat, Pixels, View
 
 RING_VERSION = 1
-_MAGIC = b"RFXRING\0"
-_HEADER = struct.Struct("<8sIIQIIIIQQ")
-"""magic, version, slots, epoch, width, height, format, channels, bytes of a row, bytes from slot to slot."""
-_NEWEST_AT = 1024
-_PAGE = 4096
-_SLOT_HEADER = 64
+MAGIC = b"RFXRING\0"
+HEADER = struct.Struct("<8sIIQIIIIQQ")
+HEADER_FIELDS = ("magic", "version", "slots", "epoch", "width", "height", "format", "channels", "row", "step")
+"""``format`` is the index into :data:`FORMATS`, ``row`` the bytes of a row, ``step`` those from slot to slot."""
+SLOT_FIELDS = ("generation", "seq", "sensor_ns")
+"""The 64-bit words at the start of a slot's :data:`SLOT_HEADER` bytes."""
+NEWEST_AT = 1024
+PAGE = 4096
+SLOT_HEADER = 64
 _LOOKS = 100
 """A writer overtakes a reader's look at the newest frame once in a while, never this often in a row."""
-_FORMATS: tuple[PixelFormat, ...] = ("gray8", "rgb24")
+FORMATS: tuple[PixelFormat, ...] = ("gray8", "rgb24")
 
 
 class RingError(OSError):
@@ -76,12 +79,12 @@ class _Mapping:
         self._words = memoryview(memory).cast("Q")
         self._barrier = _Barrier().full
         self._pixels: list[Pixels] = [
-            np.frombuffer(memory, np.uint8, view.nbytes, _PAGE + slot * self._stride + _SLOT_HEADER).reshape(view.shape)
+            np.frombuffer(memory, np.uint8, view.nbytes, PAGE + slot * self._stride + SLOT_HEADER).reshape(view.shape)
             for slot in range(slots)
         ]
 
     def _word(self, slot: int) -> int:
-        return (_PAGE + slot * self._stride) // 8
+        return (PAGE + slot * self._stride) // 8
 
     def _unmap(self) -> None:
         """Drop the mapping. Arrays handed out keep the memory alive; it goes when the last of them does."""
@@ -128,7 +131,7 @@ class RingWriter(_Mapping):
         self._barrier()
         words[word] = 2 * seq
         self._barrier()
-        self._newest = words[_NEWEST_AT // 8] = seq
+        self._newest = words[NEWEST_AT // 8] = seq
         return seq
 
     def close(self) -> None:
@@ -152,7 +155,7 @@ class RingReader(_Mapping):
     def newest(self) -> Frame | None:
         """The newest whole frame, or None before the first."""
         for _ in range(_LOOKS):
-            frame = self.find(self._words[_NEWEST_AT // 8])
+            frame = self.find(self._words[NEWEST_AT // 8])
             if frame is not None and frame.seq > 0:
                 return frame
         return None
@@ -183,12 +186,12 @@ class RingReader(_Mapping):
 
 def slot_bytes(view: View) -> int:
     """Bytes from one slot to the next."""
-    return _SLOT_HEADER + -(-view.nbytes // 64) * 64
+    return SLOT_HEADER + -(-view.nbytes // 64) * 64
 
 
 def _create(path: Path, view: View, slots: int, epoch: int) -> mmap.mmap:
-    size = _PAGE + slots * slot_bytes(view)
-    size += -size % _PAGE
+    size = PAGE + slots * slot_bytes(view)
+    size += -size % PAGE
     fresh = path.with_name(path.name + ".new")
     try:
         with fresh.open("w+b") as file:
@@ -200,10 +203,10 @@ def _create(path: Path, view: View, slots: int, epoch: int) -> mmap.mmap:
         room = f"{free.f_bavail * free.f_frsize} bytes are free" if free else "the folder is missing"
         raise RingError(f"frame ring {path}: needs {size} bytes, {room}: {error.strerror}") from None
     row = view.nbytes // view.height
-    code = _FORMATS.index(view.format)
+    code = FORMATS.index(view.format)
     channels = row // view.width
-    _HEADER.pack_into(
-        memory, 0, _MAGIC, RING_VERSION, slots, epoch, view.width, view.height, code, channels, row, slot_bytes(view)
+    HEADER.pack_into(
+        memory, 0, MAGIC, RING_VERSION, slots, epoch, view.width, view.height, code, channels, row, slot_bytes(view)
     )
     fresh.replace(path)
     return memory
@@ -215,12 +218,12 @@ def _open(path: Path) -> tuple[mmap.mmap, View, int, int]:
             memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
         raise RingError(f"frame ring {path}: expected a ring file: {error}") from None
-    if len(memory) < _PAGE:
+    if len(memory) < PAGE:
         raise RingError(f"frame ring {path}: {len(memory)} bytes, not a ring")
-    magic, version, slots, epoch, width, height, code, _, row, step = _HEADER.unpack_from(memory)
-    if magic != _MAGIC or version != RING_VERSION or code >= len(_FORMATS):
+    magic, version, slots, epoch, width, height, code, _, row, step = HEADER.unpack_from(memory)
+    if magic != MAGIC or version != RING_VERSION or code >= len(FORMATS):
         raise RingError(f"frame ring {path}: not a ring of version {RING_VERSION}")
-    view = View(width, height, _FORMATS[code])
-    if row * height != view.nbytes or step != slot_bytes(view) or len(memory) < _PAGE + slots * step:
+    view = View(width, height, FORMATS[code])
+    if row * height != view.nbytes or step != slot_bytes(view) or len(memory) < PAGE + slots * step:
         raise RingError(f"frame ring {path}: its header and its size of {len(memory)} bytes disagree")
     return memory, view, slots, epoch

@@ -16,10 +16,13 @@ import msgspec
 PROTOCOL = 1
 """Version of the message set; a peer refuses any other."""
 
-NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}$"
-"""Names of agents, sources, actuators and worlds: they become file and socket names."""
+NAME_PATTERN = r"^[a-z][a-z0-9_-]{0,31}\Z"
+"""Names of agents, sources, actuators and worlds: they become file and socket names. (``$`` would let a final newline
+pass.)"""
+SHA256_PATTERN = r"^[0-9a-f]{64}\Z"
 
 Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
+Sha256 = Annotated[str, msgspec.Meta(pattern=SHA256_PATTERN)]
 Text = Annotated[str, msgspec.Meta(max_length=512)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 Nanoseconds = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -55,7 +58,7 @@ Drop = Literal[
 class Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
     """Base of all messages."""
 
-    v: int = PROTOCOL
+    v: Count = PROTOCOL
 
 
 # --- frames ------------------------------------------------------------------------------------------------
@@ -244,7 +247,7 @@ class LoadModel(Message, frozen=True, kw_only=True):
 
     model: Name
     package: Annotated[str, msgspec.Meta(max_length=4096)]
-    manifest_sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    manifest_sha256: Sha256
     threads: Annotated[int, msgspec.Meta(ge=1, le=64)]
 
 

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from daemon.messages import ActionName, DType, Name, Shape
+from daemon.messages import ActionName, Count, DType, Name, Sha256, Shape
 from daemon.views import View
 
 MANIFEST_VERSION = 1
@@ -34,7 +34,6 @@ NUMPY_DTYPE: dict[DType, type[np.generic]] = {
 }
 FrameLayout = Literal["NSHW", "NHWC", "NSHWC"]
 Token = Annotated[int, msgspec.Meta(ge=0, le=65535)]
-Sha256 = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Millis = Annotated[float, msgspec.Meta(ge=-60_000.0, le=60_000.0)]
 Versions = dict[str, str]
 
@@ -111,7 +110,7 @@ class Goldens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Parity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the exported program compared with the eager PyTorch policy on recorded observations."""
 
-    samples: int
+    samples: Count
     action_agreement: float
     max_abs_error: float
 
@@ -121,14 +120,14 @@ class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     p50_ms: float
     p99_ms: float
-    threads: int
+    threads: Annotated[int, msgspec.Meta(ge=1, le=1024)]
     machine: str
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``manifest.json``, version :data:`MANIFEST_VERSION`."""
 
-    manifest_version: int
+    manifest_version: Count
     name: Name
     model: FileEntry
     goldens: Goldens
