@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import msgspec
 from msgspec.inspect import (
-    BoolType,
     BytesType,
     DictType,
     FloatType,
@@ -33,7 +32,6 @@ from daemon.package import MANIFEST_VERSION, Manifest
 _DIGITS = 16
 _NESTED = {"item_type", "key_type", "value_type"}
 _SCALARS = {
-    BoolType: "bool",
     BytesType: "bytes",
     DictType: "dict",
     FloatType: "float",
