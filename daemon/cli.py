@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 from daemon.config import ConfigError, parse
 from daemon.messages import Operation
 from daemon.runtime import RuntimeFolder, RuntimeFolderError, runtime_root
-from daemon.versions import versions, worker_kinds
+from daemon.versions import versions
 
 if TYPE_CHECKING:
     from daemon.plan import Plan
+    from daemon.workers import Worker
 
 OPERATIONS: dict[Operation, str] = {
     "estop": "stop: neutral at once, latched until cleared, also over restarts and power cuts",
@@ -54,9 +55,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> int:
     from daemon.plan import load
+    from daemon.workers import choose_worker
 
     plan = load(arguments.config)
-    p99_ms = _verify(plan)
+    worker = choose_worker(plan.config.infer.worker)
+    print(worker.line)
+    p99_ms = _verify(plan, worker)
     complaints = _admission(plan, p99_ms)
     refused = len(p99_ms) < len(plan.config.agents)
     for complaint in complaints:
@@ -64,7 +68,7 @@ def _check(arguments: argparse.Namespace) -> int:
     return 1 if refused or (complaints and plan.config.infer.admission == "refuse") else 0
 
 
-def _verify(plan: Plan) -> dict[str, float]:
+def _verify(plan: Plan, worker: Worker) -> dict[str, float]:
     """Check every package once; return the p99 forward time in ms of each agent whose package may act."""
     from daemon.infer.verify import Verdict, verify_in_process
 
@@ -74,7 +78,7 @@ def _verify(plan: Plan) -> dict[str, float]:
     for name in plan.config.agents:
         package = plan.package(name)
         if package not in verdicts:
-            verdicts[package] = verify_in_process(package, threads)
+            verdicts[package] = verify_in_process(worker, package, threads)
         verdict = verdicts[package]
         if verdict.ok:
             p99_ms[name] = verdict.p99_ms
@@ -136,8 +140,10 @@ def _operate(arguments: argparse.Namespace) -> int:
 
 
 def _version() -> str:
+    from daemon.workers import worker_kinds
+
     found = versions()
-    kinds = [f"{kind} worker: {state}" for kind, state in worker_kinds(found).items()]
+    kinds = [f"{kind} worker: {state}" for kind, state in worker_kinds().items()]
     return "\n".join([*(f"{name} {version}" for name, version in found.items()), *kinds])
 
 

@@ -22,6 +22,8 @@ MillisOrOff = Annotated[float, msgspec.Meta(ge=0.0, le=60_000.0)]
 Priority = Annotated[int, msgspec.Meta(ge=0, le=9)]
 Limit = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
 Step = Annotated[float, msgspec.Meta(gt=0.0, le=1e9)]
+WorkerKind = Literal["native", "python"]
+WorkerWanted = Literal["auto", WorkerKind]
 
 
 class ConfigError(ValueError):
@@ -162,6 +164,8 @@ class Infer(Section, frozen=True, kw_only=True):
     """``[infer]``: the workers that run models.
 
     Attributes:
+        worker: which kind: ``auto`` takes the native worker if one is built that fits this daemon, the Python worker
+            otherwise; ``native`` and ``python`` take that one or nothing.
         workers: worker processes.
         threads: threads of a worker's pool; workers x threads beyond the cores is refused.
         admission: ``refuse`` ends with the numbers when the agents cannot meet their deadlines, ``degrade``
@@ -169,6 +173,7 @@ class Infer(Section, frozen=True, kw_only=True):
         ageing_ms: an agent below the top class rises by one class for each such time it has waited.
     """
 
+    worker: WorkerWanted = "auto"
     workers: Annotated[int, msgspec.Meta(ge=1, le=16)] = 1
     threads: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     admission: Literal["refuse", "degrade"] = "refuse"

@@ -24,6 +24,7 @@ from daemon.statistics import Report
 from daemon.table import Entry, process_table
 from daemon.versions import versions
 from daemon.view import LiveView
+from daemon.workers import Worker, choose_worker
 
 DRAW_EVERY_S = 1 / 8
 
@@ -55,25 +56,27 @@ def run(plan: Plan, options: Options, table: list[Entry] | None = None) -> int:
         there was time, or a process was down at the end.
 
     Raises:
-        ConfigError: the report cannot be written where it should be.
+        ConfigError: the report cannot be written where it should be, or no inference worker can run.
         RuntimeFolderError: another supervisor, or a process that is not ours, has the runtime folder.
     """
     if options.json is not None:
         check_writable(options.json)
+    worker = choose_worker(plan.config.infer.worker)
     runtime = RuntimeFolder(plan.config.daemon)
     runtime.create()
     probe_runtime(runtime.folder)
     with InstanceLock(runtime.lock(RUN_LOCK)), _shown(plan, runtime, options.live) as display:
         clear_leftovers(runtime, display.say)
         with Bus(runtime) as bus, stop_signals() as wake:
-            course = Course(plan, process_table(plan, runtime) if table is None else table, bus, display)
+            table = process_table(plan, runtime, worker.kind) if table is None else table
+            course = Course(plan, table, bus, display)
             try:
                 course.main_loop(wake.fileno(), options.seconds)
             finally:
                 course.shutdown()
         complaints = course.complaints()
         if options.json is not None:
-            complaints += _write(options.json, plan, course.report)
+            complaints += _write(options.json, plan, worker, course.report)
         for complaint in complaints:
             display.say(f"ERROR run: {complaint}")
         return EXIT_CONFIG if course.failure else 1 if complaints else 0
@@ -136,10 +139,11 @@ def write_report(path: Path, report: Report) -> None:
         raise
 
 
-def _write(path: Path, plan: Plan, report: Report) -> list[str]:
+def _write(path: Path, plan: Plan, worker: Worker, report: Report) -> list[str]:
     """Write the report of a run; return what went wrong."""
+    setting = {"config": str(plan.path), "versions": versions(), "worker": msgspec.to_builtins(worker)}
     try:
-        write_report(path, {"config": str(plan.path), "versions": versions(), **report})
+        write_report(path, {**setting, **report})
     except OSError as error:
         return [f"report {path} not written: {error.strerror}"]
     return []

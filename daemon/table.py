@@ -11,13 +11,14 @@ from pathlib import Path
 
 import msgspec
 
+from daemon.config import WorkerKind
 from daemon.plan import Plan
 from daemon.runtime import RuntimeFolder
 
 START_LIMIT_S = 15.0
 """From start to the first progress."""
-INFER_START_LIMIT_S = 90.0
-"""The same where Python workers load torch, which takes a Pi tens of seconds from a cold SD card."""
+PYTHON_START_LIMIT_S = 90.0
+"""The same of infer where Python workers load torch, which takes a Pi tens of seconds from a cold SD card."""
 STALL_LIMIT_S = 3.0
 """Longest time without progress."""
 ACTUATE_STALL_LIMIT_S = 1.0
@@ -47,18 +48,25 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     leaves: tuple[Path, ...]
 
 
-def process_table(plan: Plan, runtime: RuntimeFolder) -> list[Entry]:
-    """The processes of a run, in the order in which they start and stop."""
+def process_table(plan: Plan, runtime: RuntimeFolder, worker: WorkerKind) -> list[Entry]:
+    """The processes of a run, in the order in which they start and stop; ``worker`` is what infer will start."""
     config = plan.config
     return [
         *(_entry(plan, runtime, "actuate", name, ("proposal", "applied", "command")) for name in config.actuators),
         *(_entry(plan, runtime, "simulate", name, ("frame", "output", "world")) for name in config.worlds),
         *(_entry(plan, runtime, "capture", name, ("frame",)) for name in config.sources),
-        _entry(plan, runtime, "infer", "infer", ()),
+        _entry(plan, runtime, "infer", "infer", (), PYTHON_START_LIMIT_S if worker == "python" else START_LIMIT_S),
     ]
 
 
-def _entry(plan: Plan, runtime: RuntimeFolder, kind: str, name: str, binds: tuple[str, ...]) -> Entry:
+def _entry(
+    plan: Plan,
+    runtime: RuntimeFolder,
+    kind: str,
+    name: str,
+    binds: tuple[str, ...],
+    start_limit_s: float = START_LIMIT_S,
+) -> Entry:
     identity = kind if name == kind else f"{kind}@{name}"
     endpoints = [runtime.endpoint(topic, name) for topic in binds] + [runtime.endpoint("health", identity)]
     rings = [runtime.ring(name, view) for view in plan.views(name)] if kind in ("simulate", "capture") else []
@@ -66,7 +74,7 @@ def _entry(plan: Plan, runtime: RuntimeFolder, kind: str, name: str, binds: tupl
         identity=identity,
         # -P: a folder named daemon in the current directory must not be taken for ours.
         argv=(sys.executable, "-P", "-m", f"daemon.{kind}", str(plan.path), name),
-        start_limit_s=INFER_START_LIMIT_S if kind == "infer" else START_LIMIT_S,
+        start_limit_s=start_limit_s,
         stall_limit_s=_stall_limit_s(plan, kind, name),
         stops_first=kind == "actuate",
         lock=runtime.lock(identity),

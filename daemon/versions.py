@@ -20,12 +20,6 @@ def versions() -> dict[str, str]:
     }
 
 
-def worker_kinds(found: dict[str, str]) -> dict[str, str]:
-    """The kinds of inference worker, each with whether this installation has it; ``found`` is :func:`versions`."""
-    missing = [package for package in ("torch", "executorch") if found[package] == NOT_INSTALLED]
-    return {"python": f"needs {', '.join(missing)}" if missing else "available", "native": "not built"}
-
-
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)

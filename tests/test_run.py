@@ -243,6 +243,7 @@ def test_the_report_names_processes_their_workers_and_versions(runtime: Path) ->
     assert report["seconds"] == pytest.approx(2.0, abs=1.0)
     assert report["config"] == "/none.toml"
     assert report["versions"]["python"]
+    assert report["worker"].keys() == {"kind", "path", "why", "versions"}
     assert set(report["processes"]) == {"infer", "infer/worker0", "actuate@paddle"}
     assert report["processes"]["infer"]["rss_mb"] > 10
     assert report["processes"]["infer"]["state"] == "running"

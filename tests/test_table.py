@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from daemon.config import Config
+from daemon.config import Config, WorkerKind
 from daemon.plan import Plan
 from daemon.runtime import RuntimeFolder
 from daemon.table import Entry, process_table
@@ -17,7 +17,7 @@ from tests.infer.manifests import manifest
 FOLDER = Path("/dev/shm/rfx-table")
 
 
-def table(fps: float = 30.0) -> dict[str, Entry]:
+def table(fps: float = 30.0, worker: WorkerKind = "native") -> dict[str, Entry]:
     values = {
         "daemon": {"name": "t", "runtime": str(FOLDER), "state": str(FOLDER)},
         "worlds": {"pong": {"game": "pong"}},
@@ -33,7 +33,7 @@ def table(fps: float = 30.0) -> dict[str, Entry]:
     }
     config = msgspec.convert(values, Config)
     plan = Plan(Path("/etc/robot.toml"), config, {"player": manifest(), "driver": manifest()})
-    return {entry.identity: entry for entry in process_table(plan, RuntimeFolder(config.daemon))}
+    return {entry.identity: entry for entry in process_table(plan, RuntimeFolder(config.daemon), worker)}
 
 
 def test_actuators_start_first_and_infer_last() -> None:
@@ -55,8 +55,10 @@ def test_a_process_is_its_kind_s_module_with_configuration_and_name(identity: st
 
 
 def test_what_loads_torch_gets_longer_to_start_and_what_holds_an_output_less_to_stall() -> None:
-    limits = {name: (entry.start_limit_s, entry.stall_limit_s) for name, entry in table().items()}
+    rows = table(worker="python").items()
+    limits = {name: (entry.start_limit_s, entry.stall_limit_s) for name, entry in rows}
     assert limits["infer"] == (90.0, 3.0)
+    assert table(worker="native")["infer"].start_limit_s == 15.0
     assert limits["actuate@paddle"] == (15.0, 1.0)
     assert limits["simulate@pong"] == limits["capture@front"] == (15.0, 3.0)
 

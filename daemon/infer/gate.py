@@ -14,6 +14,7 @@ from daemon.infer.pool import WorkerPool
 from daemon.infer.verify import Verdict, Verification
 from daemon.messages import LoadModel
 from daemon.process import StageFailed
+from daemon.workers import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -25,14 +26,17 @@ class Gate:
 
     Args:
         config: the configuration.
+        worker: checks the packages, with the runtime that will run them.
         agents: all agents; those of one package share its check.
         pool: loads what has been verified.
         poller: gets the checks' outputs.
     """
 
-    def __init__(self, config: Config, agents: Sequence[AgentRun], pool: WorkerPool, poller: zmq.Poller) -> None:
+    def __init__(
+        self, config: Config, worker: Worker, agents: Sequence[AgentRun], pool: WorkerPool, poller: zmq.Poller
+    ) -> None:
         self._config, self._agents, self._pool, self._poller = config, agents, pool, poller
-        self._checks = {agent.model: Verification(agent.package, config.infer.threads) for agent in agents}
+        self._checks = {agent.model: Verification(worker, agent.package, config.infer.threads) for agent in agents}
         for check in self._checks.values():
             check.start()
             poller.register(check.fileno(), zmq.POLLIN)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Container, Iterator
 from contextlib import suppress
@@ -29,6 +28,7 @@ from daemon.messages import (
 )
 from daemon.process import StageFailed
 from daemon.wire import WireError
+from daemon.workers import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -53,10 +53,10 @@ class Job(NamedTuple):
 class WorkerProcess:
     """One worker: its process, its link and what it is doing."""
 
-    def __init__(self, index: int, rings: Path, now_ns: int) -> None:
+    def __init__(self, worker: Worker, index: int, rings: Path, now_ns: int) -> None:
         ours, theirs = Link.pair()
         ours.setblocking(False)
-        command = [sys.executable, "-m", "daemon.infer.worker", "--fd", str(theirs.fileno()), "--rings", str(rings)]
+        command = worker.serve_command(theirs.fileno(), rings)
         self.index = index
         self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)  # noqa: S603
         theirs.close()
@@ -84,19 +84,24 @@ class WorkerPool:
     """All workers of one infer.
 
     Args:
-        count: workers.
+        worker: what they are.
+        count: how many.
         rings: folder of the frame rings.
         poller: gets the workers' links.
         now_ns: CLOCK_MONOTONIC.
+
+    Raises:
+        OSError: a worker's program could not be started; so do the methods that may replace one.
     """
 
-    def __init__(self, count: int, rings: Path, poller: zmq.Poller, now_ns: int) -> None:
-        self._rings, self._poller = rings, poller
+    def __init__(self, worker: Worker, count: int, rings: Path, poller: zmq.Poller, now_ns: int) -> None:
+        self._worker, self._rings, self._poller = worker, rings, poller
         self._models: dict[str, LoadModel] = {}
         self._requests = 0
         self._lost: Counter[str | None] = Counter()
         self.replaced = 0
         self.load_failures: dict[str, str] = {}
+        logger.info("%s", worker.line)
         self._workers = [self._start(index, now_ns) for index in range(count)]
 
     def add_model(self, model: LoadModel, now_ns: int) -> None:
@@ -168,7 +173,7 @@ class WorkerPool:
             worker.kill()
 
     def _start(self, index: int, now_ns: int) -> WorkerProcess:
-        worker = WorkerProcess(index, self._rings, now_ns)
+        worker = WorkerProcess(self._worker, index, self._rings, now_ns)
         worker.loading = list(self._models.values())
         self._poller.register(worker.link.fileno(), zmq.POLLIN)
         return worker
@@ -178,7 +183,8 @@ class WorkerPool:
 
     def _take(self, worker: WorkerProcess, message: object, now_ns: int) -> Iterator[tuple[Job, RunDone | RunFailed]]:
         if isinstance(message, WorkerLog):
-            logger.info("worker %d: %s", worker.index, message.text)
+            level = logging.getLevelNamesMapping()[message.level.upper()]
+            logger.log(level, "worker %d: %s", worker.index, message.text)
         elif isinstance(message, WorkerHello):
             worker.said_hello = True
             logger.info("worker %d: %s, %s", worker.index, message.kind, message.versions)

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-MAX_BYTES = 64 * 1024
-"""Of a log its end is read, this much of it."""
+from daemon.oneshot import read_log
+
 _NOISE = re.compile(r"^\[(cpuinfo_utils|threadpool|operator_registry)\.cpp|^\s*$")
 """Lines the runtime writes whatever happens, and the layouts of every kernel it compared with a missing one."""
 
@@ -17,12 +17,6 @@ _NOISE = re.compile(r"^\[(cpuinfo_utils|threadpool|operator_registry)\.cpp|^\s*$
 def worth_telling(log: str) -> list[str]:
     """The lines of a log that say something, each once, in order."""
     return list(dict.fromkeys(line for line in log.splitlines() if not _NOISE.search(line)))
-
-
-def read_log(descriptor: int) -> str:
-    """The end of a log file."""
-    size = os.fstat(descriptor).st_size
-    return os.pread(descriptor, MAX_BYTES, max(0, size - MAX_BYTES)).decode(errors="replace")
 
 
 @contextmanager

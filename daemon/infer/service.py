@@ -21,6 +21,7 @@ from daemon.messages import ActionProposal, Applied, RunDone, RunFailed
 from daemon.plan import Plan
 from daemon.process import Ready, Report
 from daemon.runtime import RuntimeFolder
+from daemon.workers import choose_worker
 
 STALL_NS, STALL_PERIODS = 500_000_000, 5
 """A source without a new frame for this long, or as many of its periods, is reported; its agents propose nothing and
@@ -35,8 +36,9 @@ class Infer:
     def __init__(self, plan: Plan, runtime: RuntimeFolder, name: str, bus: Bus, poller: zmq.Poller) -> None:
         self._config = plan.config
         self._agents = {agent.name: agent for agent in _agents(plan)}
-        self._pool = WorkerPool(self._config.infer.workers, runtime.rings, poller, time.monotonic_ns())
-        self._gate = Gate(self._config, self._all(), self._pool, poller)
+        worker = choose_worker(self._config.infer.worker)
+        self._pool = WorkerPool(worker, self._config.infer.workers, runtime.rings, poller, time.monotonic_ns())
+        self._gate = Gate(self._config, worker, self._all(), self._pool, poller)
         self._scheduler = Scheduler(self._config.agents, round(self._config.infer.ageing_ms * 1e6))
         self._sources = [
             _source(plan, runtime, bus, source) for source in {agent.source for agent in self._config.agents.values()}

@@ -1,25 +1,24 @@
 """Checking a model package in a throw-away process: ``python -m daemon.infer.verify PACKAGE [--threads N]``.
 
 A damaged program can crash, hang or flood whoever loads it, so native code meets it first in a process nobody
-misses (``verify_child``). This side starts that process, reads its one line and turns every way of not answering
-into a refusal. It imports neither torch nor ExecuTorch.
+misses: ``reflexd-worker --check``, or ``verify_child`` for the Python worker. This side starts that process, reads its
+one line and turns every way of not answering into a refusal. It imports neither torch nor ExecuTorch.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
-from daemon.infer.runtime_log import read_log, worth_telling
+from daemon.config import WorkerWanted
+from daemon.infer.runtime_log import worth_telling
+from daemon.oneshot import OneShot, Outcome
+from daemon.workers import Worker, choose_worker
 
-MAX_ANSWER_BYTES = 64 * 1024
 DEFAULT_TIMEOUT_S = 60.0
 STAGE = "verify: "
 """What the child writes to its error stream before each step, followed by what it is about to do."""
@@ -31,7 +30,15 @@ _LAST_WORDS = 12
 class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Result of a check. The measurements are those of the throw-away process; 0 when it did not get that far.
 
-    ``detail`` says in one text why a package was refused, with the runtime's own last words.
+    Attributes:
+        ok: the package may act.
+        detail: why it was refused, with the runtime's own last words.
+        p50_ms, p99_ms: forward times.
+        peak_rss_mb: most memory the process had, MiB.
+        versions: of the runtime and what it is linked to.
+        manifest_sha256: of the manifest that was checked.
+        goldens: recorded inputs that were run.
+        max_abs_error: largest difference between an output and the recorded one.
     """
 
     ok: bool
@@ -41,103 +48,68 @@ class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     peak_rss_mb: float = 0.0
     versions: dict[str, str] = {}
     manifest_sha256: str = ""
+    goldens: int = 0
+    max_abs_error: float = 0.0
 
 
 class Verification:
     """One check under way; never blocks, so that it can sit in a main loop.
 
     Args:
+        worker: checks with the runtime that will run the package.
         package: folder of the package.
         threads: size of the runtime's thread pool.
         timeout_s: time the whole check may take, counted from :meth:`start`.
     """
 
-    def __init__(self, package: Path, threads: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        self._command = [sys.executable, "-m", "daemon.infer.verify_child", str(package), "--threads", str(threads)]
-        self._timeout_s = timeout_s
-        self._process: subprocess.Popen[bytes] | None = None
-        self._deadline_s = 0.0
-        self._answer = b""
-        self._answer_fd = self._log_fd = -1
+    def __init__(self, worker: Worker, package: Path, threads: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        self._process = OneShot(worker.check_command(package, threads), timeout_s)
         self._verdict: Verdict | None = None
 
     def start(self) -> None:
-        """Start the process."""
-        # The log goes to memory, not to a pipe: what a dying process wrote last is complete, and nothing can block.
-        self._log_fd = os.memfd_create("verify-log")
-        self._answer_fd, write_fd = os.pipe()
-        os.set_blocking(self._answer_fd, False)
-        self._deadline_s = time.monotonic() + self._timeout_s
-        with os.fdopen(write_fd, "wb") as answer:
-            self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
-                self._command, stdin=subprocess.DEVNULL, stdout=answer, stderr=self._log_fd
-            )
+        """Start the process.
+
+        Raises:
+            OSError: the worker's program could not be started.
+        """
+        self._process.start()
 
     def fileno(self) -> int:
         """Descriptor that becomes readable when :meth:`poll` should be called; -1 before and after."""
-        return self._answer_fd
+        return self._process.fileno()
 
     def poll(self) -> Verdict | None:
         """The verdict, once there is one. Call it when readable, and now and then for the time limit."""
-        if self._verdict is None:
-            if self._at_end():
-                self._end(None)
-            elif time.monotonic() > self._deadline_s:
-                self._end(f"the check did not finish within {self._timeout_s:g} s")
+        if self._verdict is None and (outcome := self._process.poll()) is not None:
+            self._verdict = _judge(outcome)
         return self._verdict
+
+    def wait(self) -> Verdict:
+        """Block until there is a verdict."""
+        self._process.wait()
+        verdict = self.poll()
+        assert verdict is not None  # noqa: S101 - the process has ended
+        return verdict
 
     def kill(self) -> None:
         """End the check; without a verdict so far it is a refusal."""
-        if self._verdict is None:
-            self._end("the check was cancelled")
-
-    def _at_end(self) -> bool:
-        """Read what is there; true at the end of the stream, or when there is too much of it."""
-        while len(self._answer) <= MAX_ANSWER_BYTES:
-            try:
-                chunk = os.read(self._answer_fd, MAX_ANSWER_BYTES)
-            except BlockingIOError:
-                return False
-            if not chunk:
-                return True
-            self._answer += chunk
-        return True
-
-    def _end(self, failure: str | None) -> None:
-        """Reap the process and settle on a verdict; ``failure`` says why it did not come to its own end."""
-        if self._process is None:
-            raise RuntimeError("a check ends only after start()")
-        if failure is None and len(self._answer) > MAX_ANSWER_BYTES:
-            failure = f"the check process answered with more than {MAX_ANSWER_BYTES} bytes"
-        if failure is None:
-            try:
-                self._process.wait(timeout=1.0)  # it has closed its output: it is leaving
-            except subprocess.TimeoutExpired:
-                failure = "the check process closed its output and did not exit"
         self._process.kill()
-        status = self._process.wait()
-        log = read_log(self._log_fd)
-        self._verdict = _refused(failure, log) if failure else _judge(status, self._answer, log)
-        os.close(self._answer_fd)
-        os.close(self._log_fd)
-        self._answer_fd = self._log_fd = -1
 
 
-def verify_in_process(package: Path, threads: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> Verdict:
+def verify_in_process(worker: Worker, package: Path, threads: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> Verdict:
     """Check a package and wait for the verdict; never raises for anything the package holds."""
-    check = Verification(package, threads, timeout_s)
+    check = Verification(worker, package, threads, timeout_s)
     check.start()
-    while (verdict := check.poll()) is None:
-        time.sleep(0.01)
-    return verdict
+    return check.wait()
 
 
-def _judge(status: int, answer: bytes, log: str) -> Verdict:
-    """Verdict of a process that ended by itself with exit ``status`` (negative: by that signal)."""
-    if status < 0:
-        return _refused(f"the check process died by signal {_signal_name(-status)}", log)
+def _judge(outcome: Outcome) -> Verdict:
+    """Verdict of a process that has ended, by itself or not."""
+    status, log = outcome.status, outcome.log
+    if outcome.failure:
+        return _refused(f"the check process {outcome.failure}", log)
     try:
-        verdict = msgspec.json.decode(answer, type=Verdict)
+        verdict = msgspec.json.decode(outcome.answer, type=Verdict)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         return _refused(f"the check process left with status {status} and no readable answer ({error})", log)
     if verdict.ok != (status == 0):
@@ -158,21 +130,15 @@ def _with_log(verdict: Verdict, log: str) -> Verdict:
     return msgspec.structs.replace(verdict, detail="; ".join([verdict.detail, *last])[:4000])
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Print the verdict as one JSON line; 0 for a package that may act, 1 for one that was refused."""
     parser = argparse.ArgumentParser(prog="daemon.infer.verify", description="Check a model package.")
     parser.add_argument("package", type=Path)
     parser.add_argument("--threads", type=int, default=1, help="size of the runtime's thread pool (1)")
+    parser.add_argument("--worker", choices=get_args(WorkerWanted), default="auto", help="whose runtime checks (auto)")
     parser.add_argument("--timeout", type=float, default=DEFAULT_TIMEOUT_S, metavar="SECONDS")
     options = parser.parse_args(arguments)
-    verdict = verify_in_process(options.package, options.threads, options.timeout)
+    verdict = verify_in_process(choose_worker(options.worker), options.package, options.threads, options.timeout)
     print(msgspec.json.encode(verdict).decode())
     return 0 if verdict.ok else 1
 

@@ -1,4 +1,4 @@
-"""The throw-away process that meets a package first; ``verify`` starts it and reads the one JSON line it prints.
+"""The throw-away process that meets a package first, for the Python worker; ``verify`` starts it and reads its answer.
 
 Nothing here protects itself from a crash: that is the point of the process. Steps go from cheap and safe to
 native: manifest, hashes, program, operators, shapes, goldens, latency.
@@ -42,7 +42,6 @@ MEASURE_S = 1.5
 """Time spent measuring latency, once MIN_RUNS are done."""
 SPARE_MEMORY = 1 << 30
 """Bytes a check may allocate beside a few copies of the model: a damaged file can ask for terabytes."""
-MAX_LOG_BYTES = 1 << 20
 MAX_CPU_S = 600
 """The kernel ends a check that computes for longer, also when nobody is left to do it."""
 _PR_SET_PDEATHSIG = 1
@@ -78,17 +77,31 @@ def _verify_native(package: Path, manifest: Manifest, threads: int) -> Verdict:
         _say("loading the program")
         model = LoadedModel(package, manifest)
         _say("running the goldens")
-        inputs = _check_goldens(model, package, manifest)
+        inputs, max_abs_error = _check_goldens(model, package, manifest)
         _say("measuring")
         p50_ms, p99_ms = measure(model, inputs)
     except RuntimeFailure as failure:
         raise PackageError(f"{package}: {failure.detail}") from None
-    return Verdict(ok=True, detail="", p50_ms=p50_ms, p99_ms=p99_ms, peak_rss_mb=_peak_rss_mb(), versions=_versions())
+    return Verdict(
+        ok=True,
+        detail="",
+        p50_ms=p50_ms,
+        p99_ms=p99_ms,
+        peak_rss_mb=_peak_rss_mb(),
+        versions=_versions(),
+        goldens=manifest.goldens.count,
+        max_abs_error=max_abs_error,
+    )
 
 
-def _check_goldens(model: LoadedModel, package: Path, manifest: Manifest) -> list[Array]:
-    """Run every golden; returns the inputs of one. PackageError: an output is not finite or not the recorded one."""
+def _check_goldens(model: LoadedModel, package: Path, manifest: Manifest) -> tuple[list[Array], float]:
+    """Run every golden; returns the inputs of one and the largest error of all.
+
+    Raises:
+        PackageError: an output is not finite or not the recorded one.
+    """
     inputs: list[Array] = []
+    worst = 0.0
     for index, (inputs, expected) in enumerate(read_goldens(package, manifest)):
         found = model.forward(inputs)[0]
         if not np.isfinite(found).all():
@@ -99,7 +112,8 @@ def _check_goldens(model: LoadedModel, package: Path, manifest: Manifest) -> lis
                 f"{package}: golden {index}: the output is {error:.3g} off, {manifest.goldens.tolerance:g} allowed: "
                 "damaged weights, or kernels that compute something else than the exporter's"
             )
-    return inputs
+        worst = max(worst, error)
+    return inputs, worst
 
 
 def measure(model: LoadedModel, inputs: list[Array]) -> tuple[float, float]:
@@ -155,7 +169,6 @@ def main() -> None:
     os.dup2(2, 1)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # nobody would read the answer
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_LOG_BYTES, MAX_LOG_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (MAX_CPU_S, MAX_CPU_S))
     verdict = verify(options.package, options.threads)
     os.write(answer, msgspec.json.encode(verdict) + b"\n")

@@ -19,8 +19,9 @@ from daemon.infer.schedule import Waiting
 from daemon.messages import InlineTensor, LoadModel, RunDone, RunFailed
 from daemon.package import MANIFEST_FILE, file_sha256
 from tests.packages import HISTORY, PADDING_TOKEN, SIDE, tiny_package
+from tests.peers import BUILD_LIMIT_S, worker
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(BUILD_LIMIT_S)]
 
 MODEL = "tiny"
 INPUTS: list[InlineTensor] = [
@@ -33,9 +34,9 @@ WAITING = Waiting("one", Observation("cam", 1, [Frame(1, 1, 0)]), 2**62)
 class Rig:
     """A pool and its poller, turned as infer does."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kind: str) -> None:
         self.poller = zmq.Poller()
-        self.pool = WorkerPool(1, folder, self.poller, time.monotonic_ns())
+        self.pool = WorkerPool(worker(kind), 1, folder, self.poller, time.monotonic_ns())
         package = tiny_package(folder / "package")
         self.model = LoadModel(
             model=MODEL, package=str(package), manifest_sha256=file_sha256(package / MANIFEST_FILE), threads=1
@@ -66,9 +67,9 @@ class Rig:
         return self.results[-1][1]
 
 
-@pytest.fixture
-def rig(tmp_path: Path) -> Iterator[Rig]:
-    rig = Rig(tmp_path)
+@pytest.fixture(params=["python"])
+def rig(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Rig]:
+    rig = Rig(tmp_path, request.param)
     try:
         rig.until(rig.ready)
         yield rig

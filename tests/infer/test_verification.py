@@ -17,10 +17,13 @@ import psutil
 import pytest
 
 from daemon.infer.verify import Verdict, Verification, verify_in_process
+from daemon.workers import Worker
 from tests.packages import tiny_package
+from tests.peers import worker
 
 REPOSITORY = Path(__file__).parents[2]
 LIMIT_S = 60.0
+PYTHON = worker("python")
 
 
 @pytest.fixture
@@ -49,7 +52,7 @@ def until_verdict(check: Verification, limit_s: float = LIMIT_S) -> Verdict:
 
 
 def test_a_check_in_a_poller_gives_its_verdict_once_and_for_all(package: Path) -> None:
-    check = Verification(package, threads=1, timeout_s=LIMIT_S)
+    check = Verification(PYTHON, package, threads=1, timeout_s=LIMIT_S)
     check.start()
     verdict = until_verdict(check)
     assert verdict.ok
@@ -59,16 +62,16 @@ def test_a_check_in_a_poller_gives_its_verdict_once_and_for_all(package: Path) -
 
 
 def test_a_check_that_takes_too_long_is_refused(package: Path) -> None:
-    check = Verification(package, threads=1, timeout_s=0.5)
+    check = Verification(PYTHON, package, threads=1, timeout_s=0.5)
     check.start()
     began = time.monotonic()
     verdict = until_verdict(check)
     assert time.monotonic() - began < 5
-    assert verdict.detail.startswith("the check did not finish within 0.5 s")
+    assert verdict.detail.startswith("the check process did not finish within 0.5 s")
 
 
 def test_a_cancelled_check_is_refused_and_gone(package: Path) -> None:
-    check = Verification(package, threads=1, timeout_s=LIMIT_S)
+    check = Verification(PYTHON, package, threads=1, timeout_s=LIMIT_S)
     check.start()
     check.kill()
     verdict = check.poll()
@@ -77,7 +80,7 @@ def test_a_cancelled_check_is_refused_and_gone(package: Path) -> None:
 
 
 def test_death_by_signal_says_which_and_when(package: Path) -> None:
-    check = Verification(package, threads=1, timeout_s=LIMIT_S)
+    check = Verification(PYTHON, package, threads=1, timeout_s=LIMIT_S)
     before = psutil.Process().children()
     check.start()
     [child] = set(psutil.Process().children()) - set(before)
@@ -96,21 +99,18 @@ def test_death_by_signal_says_which_and_when(package: Path) -> None:
         ('echo \'{"ok":true,"detail":""}\'; exit 3', "left with status 3 and answered ok = True"),
         ("echo '{\"ok\":true}'", "missing required field `detail`"),
         ("head -c 10000000 /dev/zero", "answered with more than 65536 bytes"),
-        ("exec 1>&-; sleep 60", "closed its output and did not exit"),
+        ("exec 1>&-; exec sleep 60", "closed its output and did not exit"),
         (
             "echo 'verify: loading the program' >&2; echo 'assert failed (x)' >&2; kill -ABRT $$",
             "SIGABRT while loading",
         ),
     ],
 )
-def test_any_other_answer_is_a_refusal(
-    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, complaint: str
-) -> None:
-    impostor = tmp_path / "python"
+def test_any_other_answer_is_a_refusal(package: Path, tmp_path: Path, script: str, complaint: str) -> None:
+    impostor = tmp_path / "worker"
     impostor.write_text(f"#!/bin/sh\n{script}\n")
     impostor.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(impostor))
-    verdict = verify_in_process(package, threads=1, timeout_s=LIMIT_S)
+    verdict = verify_in_process(Worker("native", str(impostor), "a test"), package, threads=1, timeout_s=LIMIT_S)
     assert not verdict.ok
     assert complaint in verdict.detail
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from daemon.infer.verify import Verdict, verify_in_process
-from daemon.package import read_manifest
+from daemon.package import MANIFEST_FILE, file_sha256, read_manifest
 from tests.packages import pin_hashes, rewrite_manifest, tiny_package
+from tests.peers import BUILD_LIMIT_S, worker
+
+pytestmark = pytest.mark.timeout(BUILD_LIMIT_S)
 
 REPOSITORY = Path(__file__).parents[2]
 FIXTURES = REPOSITORY.parent / "shared" / "fixtures"
@@ -24,11 +28,25 @@ def package(tmp_path: Path) -> Path:
     return tiny_package(tmp_path / "package")
 
 
-def refused(package: Path) -> str:
-    verdict = verify_in_process(package, threads=1, timeout_s=LIMIT_S)
-    assert not verdict.ok
-    assert (verdict.p50_ms, verdict.p99_ms) == (0.0, 0.0)
-    return verdict.detail
+@pytest.fixture(params=["python"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+Refused = Callable[[Path], str]
+
+
+@pytest.fixture
+def refused(kind: str) -> Refused:
+    """Checks a package that must be refused; why it was."""
+
+    def check(package: Path) -> str:
+        verdict = verify_in_process(worker(kind), package, threads=1, timeout_s=LIMIT_S)
+        assert not verdict.ok
+        assert (verdict.p50_ms, verdict.p99_ms) == (0.0, 0.0)
+        return verdict.detail
+
+    return check
 
 
 def with_program(package: Path, program: bytes) -> Path:
@@ -44,17 +62,23 @@ def foreign(name: str) -> bytes:
     return path.read_bytes()
 
 
-def test_a_good_package_may_act(package: Path) -> None:
-    verdict = verify_in_process(package, threads=1, timeout_s=LIMIT_S)
+def test_a_good_package_may_act(package: Path, kind: str) -> None:
+    verdict = verify_in_process(worker(kind), package, threads=1, timeout_s=LIMIT_S)
+    manifest = read_manifest(package)
     assert verdict.ok, verdict.detail
     assert verdict.detail == ""
     assert 0 < verdict.p50_ms <= verdict.p99_ms
-    assert 100 < verdict.peak_rss_mb < 500
-    assert verdict.versions["executorch"] == read_manifest(package).built_with["executorch"]
+    least, most = {"python": (100, 500), "native": (3, 60)}[kind]
+    assert least < verdict.peak_rss_mb < most
+    assert verdict.versions["executorch"] == manifest.built_with["executorch"]
+    assert verdict.manifest_sha256 == file_sha256(package / MANIFEST_FILE)
+    assert verdict.goldens == manifest.goldens.count
+    assert 0 <= verdict.max_abs_error <= manifest.goldens.tolerance
 
 
-def test_the_command_prints_one_line_and_sets_the_exit_status(package: Path) -> None:
-    command = [sys.executable, "-m", "daemon.infer.verify", str(package), "--threads", "2"]
+def test_the_command_prints_one_line_and_sets_the_exit_status(package: Path, kind: str) -> None:
+    worker(kind)
+    command = [sys.executable, "-m", "daemon.infer.verify", str(package), "--threads", "2", "--worker", kind]
     good = subprocess.run(command, capture_output=True, timeout=LIMIT_S, cwd=REPOSITORY, check=False)
     assert good.returncode == 0
     assert msgspec.json.decode(good.stdout, type=Verdict).ok
@@ -82,18 +106,20 @@ def test_the_caller_stays_free_of_torch() -> None:
         ({"quantisation": "int3"}, "`$.quantisation`"),
     ],
 )
-def test_a_manifest_of_another_kind_is_refused(package: Path, change: dict[str, object], complaint: str) -> None:
+def test_a_manifest_of_another_kind_is_refused(
+    package: Path, refused: Refused, change: dict[str, object], complaint: str
+) -> None:
     rewrite_manifest(package, **change)
     assert complaint in refused(package)
 
 
-def test_a_truncated_file_is_refused_by_its_size(package: Path) -> None:
+def test_a_truncated_file_is_refused_by_its_size(package: Path, refused: Refused) -> None:
     path = package / "model.pte"
     path.write_bytes(path.read_bytes()[:-100])
     assert "a truncated or foreign file" in refused(package)
 
 
-def test_a_flipped_bit_is_refused_by_its_hash(package: Path) -> None:
+def test_a_flipped_bit_is_refused_by_its_hash(package: Path, refused: Refused) -> None:
     path = package / "model.pte"
     data = bytearray(path.read_bytes())
     data[-40] ^= 1
@@ -104,7 +130,7 @@ def test_a_flipped_bit_is_refused_by_its_hash(package: Path) -> None:
 # --- what native code says, once past the hashes ------------------------------------------------------------------
 
 
-def test_flipped_weight_bits_are_caught_by_the_goldens(package: Path) -> None:
+def test_flipped_weight_bits_are_caught_by_the_goldens(package: Path, refused: Refused) -> None:
     program = (package / "model.pte").read_bytes()
     weight = struct.pack("<f", 8.0 / 5)
     assert weight in program
@@ -113,7 +139,7 @@ def test_flipped_weight_bits_are_caught_by_the_goldens(package: Path) -> None:
     assert "off, 0.001 allowed: damaged weights" in detail
 
 
-def test_outputs_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
+def test_outputs_that_are_not_numbers_are_refused(tmp_path: Path, refused: Refused) -> None:
     package = tiny_package(tmp_path / "package", nan_when_bright=True)
     goldens = bytearray((package / "goldens.bin").read_bytes())
     goldens[:256] = b"\xff" * 256
@@ -131,7 +157,7 @@ def test_outputs_that_are_not_numbers_are_refused(tmp_path: Path) -> None:
     ],
 )
 def test_a_program_unlike_its_manifest_is_refused(
-    package: Path, index: int, change: dict[str, object], complaint: str
+    package: Path, refused: Refused, index: int, change: dict[str, object], complaint: str
 ) -> None:
     inputs = msgspec.json.decode((package / "manifest.json").read_bytes())["inputs"]
     inputs[index] |= change
@@ -139,7 +165,7 @@ def test_a_program_unlike_its_manifest_is_refused(
     assert complaint in refused(package)
 
 
-def test_operators_and_backends_this_runtime_lacks_are_named(package: Path) -> None:
+def test_operators_and_backends_this_runtime_lacks_are_named(package: Path, refused: Refused) -> None:
     rewrite_manifest(package, operators=["aten::mean.out", "cortex_m::pad.out"], backends=["EthosUBackend"])
     assert "this runtime lacks operator cortex_m::pad.out, backend EthosUBackend" in refused(package)
 
@@ -155,13 +181,15 @@ def test_operators_and_backends_this_runtime_lacks_are_named(package: Path) -> N
         ("qnn.pte", ["expected a method forward, found ['kv_forward', 'prefill_forward'"]),
     ],
 )
-def test_a_foreign_file_is_refused_with_names(package: Path, name: str, complaints: list[str]) -> None:
+def test_a_foreign_file_is_refused_with_names(
+    package: Path, refused: Refused, name: str, complaints: list[str]
+) -> None:
     detail = refused(with_program(package, foreign(name)))
     for complaint in complaints:
         assert complaint in detail
 
 
-def test_a_backend_that_cannot_start_is_named(package: Path) -> None:
+def test_a_backend_that_cannot_start_is_named(package: Path, refused: Refused) -> None:
     renamed = foreign("qnn.pte").replace(b"\x0a\0\0\0kv_forward\0", b"\x07\0\0\0forward\0\0\0\0")
     detail = refused(with_program(package, renamed))
     assert "backend that could not start" in detail
@@ -169,16 +197,16 @@ def test_a_backend_that_cannot_start_is_named(package: Path) -> None:
 
 
 @pytest.mark.parametrize("identifier", [b"\xff\xfe\xfd\xfc", b"ET11", b"\0\0\0\0"])
-def test_another_identifier_is_refused_before_native_code(package: Path, identifier: bytes) -> None:
+def test_another_identifier_is_refused_before_native_code(package: Path, refused: Refused, identifier: bytes) -> None:
     program = bytearray((package / "model.pte").read_bytes())
     program[4:8] = identifier
     assert f"bytes 4-8 are {identifier!r}, expected b'ET12'" in refused(with_program(package, bytes(program)))
 
 
-def test_a_file_of_seven_bytes_is_refused(package: Path) -> None:
+def test_a_file_of_seven_bytes_is_refused(package: Path, refused: Refused) -> None:
     assert "not a program" in refused(with_program(package, b"\x20\0\0\0ET1"))
 
 
-def test_a_truncated_program_with_a_fitting_manifest_is_refused(package: Path) -> None:
+def test_a_truncated_program_with_a_fitting_manifest_is_refused(package: Path, refused: Refused) -> None:
     detail = refused(with_program(package, (package / "model.pte").read_bytes()[:1000]))
     assert "invalid program: damaged" in detail
