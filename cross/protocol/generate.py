@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from cross.protocol.header import header_text
-from cross.protocol.types import Types
+from cross.protocol.generator.header import header_text
+from cross.protocol.generator.source import source_text
+from cross.protocol.generator.types import Types
 
 
 def main() -> None:
@@ -21,6 +22,7 @@ def main() -> None:
     types = Types()
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "protocol.hpp").write_text(header_text(types))
+    (folder / "protocol.cpp").write_text(source_text(types))
 
 
 if __name__ == "__main__":

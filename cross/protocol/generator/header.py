@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from msgspec.inspect import Field, StructType
 
-from cross.protocol.constants import constants
-from cross.protocol.types import Enumeration, Types, constant
+from cross.protocol.generator.constants import constants
+from cross.protocol.generator.types import Enumeration, Types, constant
 from daemon.declarations import DeclarationError
 from daemon.messages import FROM_WORKER, TO_WORKER, Topic
+from daemon.package import Manifest
 
 _OPENING = """\
 // Made by cross/protocol/generate.py from daemon/messages.py, daemon/package.py and daemon/frames.py: change those.
@@ -47,6 +48,9 @@ FromWorker decode_from_worker(std::span<const std::byte> data);
 // (manifest.hpp reads the JSON file's text.)
 Manifest decode_manifest(std::span<const std::byte> data);
 """
+_ENCODE = """\
+// The value's bytes into `out`, whose former content goes: those daemon/wire.py writes, maps in the order of their
+// keys. (The manifest's are what tests compare.)"""
 
 
 def header_text(types: Types) -> str:
@@ -59,17 +63,17 @@ def header_text(types: Types) -> str:
         _link("ToWorker", TO_WORKER),
         _link("FromWorker", FROM_WORKER),
         _DECODE,
-        "// The message's bytes into `out`, whose former content goes; the same bytes as daemon/wire.py writes. (A map is",
-        "// written in the order of its keys.)",
-        *(f"void encode(const {kind.__name__}& message, std::string& out);" for kind in message_types()),
+        _ENCODE,
+        *(f"void encode(const {name}& value, std::string& out);" for name in encoded_structs()),
         "\n}  // namespace reflexd::protocol",
     ]
     return "\n".join(parts) + "\n"
 
 
-def message_types() -> list[type]:
-    """The messages of both directions."""
-    return [*TO_WORKER.carries, *FROM_WORKER.carries]
+def encoded_structs() -> list[str]:
+    """The messages of both directions and the manifest."""
+    kinds: list[type] = [*TO_WORKER.carries, *FROM_WORKER.carries, Manifest]
+    return [kind.__name__ for kind in kinds]
 
 
 def _enumeration(enumeration: Enumeration) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from cross.protocol.types import constant
+from cross.protocol.generator.types import constant
 from daemon import frames, messages, package, views
 from daemon.declarations import declarations_digest
 
@@ -43,14 +43,15 @@ def _text(name: str, value: str) -> str:
 
 
 def _sizes() -> str:
-    items = {name: np.dtype(kind).itemsize for name, kind in package.NUMPY_DTYPE.items()}
+    channels: dict[str, int] = dict(views.CHANNELS.items())
+    items: dict[str, int] = {name: np.dtype(kind).itemsize for name, kind in package.NUMPY_DTYPE.items()}
     return (
         f"\n// Bytes of one element.\n{_table('item_bytes', 'DType', items)}\n"
-        f"\n// Bytes of one pixel.\n{_table('pixel_bytes', 'PixelFormat', dict(views.CHANNELS))}\n"
+        f"\n// Bytes of one pixel.\n{_table('pixel_bytes', 'PixelFormat', channels)}\n"
     )
 
 
-def _table(name: str, enumeration: str, values: dict[str, int]) -> str:
+def _table(name: str, enumeration: str, values: Mapping[str, int]) -> str:
     cases = "".join(f"\n    case {enumeration}::{value}: return {number};" for value, number in values.items())
     return f"constexpr std::size_t {name}({enumeration} value) {{\n  switch (value) {{{cases}\n  }}\n  return 0;\n}}"
 

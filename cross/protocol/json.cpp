@@ -1,0 +1,100 @@
+#include "json.hpp"
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "refused.hpp"
+#include "text.hpp"
+#include "tokens.hpp"
+#include "writing.hpp"
+
+namespace reflexd::protocol {
+namespace {
+
+constexpr std::size_t kShown = 200;
+
+[[noreturn]] void refuse(const std::string& why) { throw Refused("not JSON: " + why); }
+
+// Told by the JSON parser what it finds, in order; a container's size is filled in at its end.
+class Translator : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit Translator(std::string& out) : out_(out) {}
+
+  bool null() override { return counted().nil(); }
+  bool boolean(bool value) override { return counted().boolean(value); }
+  bool number_integer(std::int64_t value) override { return counted().integer(value); }
+  bool number_unsigned(std::uint64_t value) override { return counted().unsigned_integer(value); }
+  // Also an integer of more than 64 bits; it fits no field for integers.
+  bool number_float(double value, const std::string& /*text*/) override { return counted().real(value); }
+  bool string(std::string& value) override { return counted().text(value); }
+  bool binary(nlohmann::json::binary_t& /*value*/) override { refuse("bytes"); }
+  bool start_object(std::size_t /*count*/) override { return open(Writer::kMap32); }
+  bool start_array(std::size_t /*count*/) override { return open(Writer::kArray32); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(std::string& value) override {
+    ++open_.back().count;
+    return Writer(out_).text(value);
+  }
+
+  bool parse_error(std::size_t at, const std::string& /*token*/, const nlohmann::json::exception& error) override {
+    refuse("byte " + std::to_string(at) + ": " + fit_text(error.what(), kShown));
+  }
+
+ private:
+  struct Open {
+    bool is_array;
+    std::size_t size_at;
+    std::uint32_t count;
+  };
+
+  Writer counted() {
+    if (!open_.empty() && open_.back().is_array) {
+      ++open_.back().count;
+    }
+    return Writer(out_);
+  }
+
+  bool open(char code) {
+    counted();
+    if (open_.size() == kMaxDepth) {
+      refuse("nested deeper than " + std::to_string(kMaxDepth));
+    }
+    out_ += code;
+    open_.push_back({code == Writer::kArray32, out_.size(), 0});
+    out_.append(sizeof(std::uint32_t), '\0');
+    return true;
+  }
+
+  bool close() {
+    const Open& last = open_.back();
+    for (std::size_t i = 0; i < sizeof(last.count); ++i) {
+      out_[last.size_at + i] = static_cast<char>(last.count >> (24 - 8 * i) & 0xffU);
+    }
+    open_.pop_back();
+    return true;
+  }
+
+  std::string& out_;
+  std::vector<Open> open_;
+};
+
+}  // namespace
+
+std::string json_to_msgpack(std::string_view json) {
+  // The parser takes both for no text at all: a mark it skips, and an end with anything behind it.
+  if (json.starts_with("\xef\xbb\xbf")) {
+    refuse("it begins with a byte order mark");
+  }
+  if (json.find('\0') != std::string_view::npos) {
+    refuse("it has a zero byte");
+  }
+  std::string out;
+  Translator translator(out);
+  nlohmann::json::sax_parse(json, &translator);
+  return out;
+}
+
+}  // namespace reflexd::protocol
