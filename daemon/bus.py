@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import stat
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 import zmq
+from zmq import zmq_poll
 
 from daemon.messages import COMMANDS, REPLIES, TOPICS, Message, Topic
 from daemon.runtime import RuntimeFolder
@@ -113,7 +113,8 @@ class Publisher:
         """Send one message."""
         data = encode(message)
         if self._welcome is not None:
-            self.welcome()
+            if _readable(self.socket):
+                self.welcome()
             if isinstance(message, self._welcome):
                 self.socket.setsockopt(zmq.XPUB_WELCOME_MSG, data)
         self.socket.send(data, zmq.NOBLOCK)
@@ -182,13 +183,19 @@ class CommandClient:
 
 
 def _drain(socket: zmq.Socket[bytes], at_most: int = AT_ONCE) -> list[bytes]:
-    """What has arrived. Asking for more is half the price of the exception that says there is none."""
+    """What has arrived. Asking for more is a fraction of the price of the exception that says there is none."""
     found: list[bytes] = []
-    with suppress(zmq.Again):
+    try:
         found.append(socket.recv(zmq.NOBLOCK))
-        while len(found) < at_most and int(socket.get(zmq.EVENTS)) & _READABLE:
+        while len(found) < at_most and _readable(socket):
             found.append(socket.recv(zmq.NOBLOCK))
+    except zmq.Again:  # nothing there, or what made it readable was not a message
+        pass
     return found
+
+
+def _readable(socket: zmq.Socket[bytes]) -> bool:
+    return bool(zmq_poll([(socket, _READABLE)], 0))
 
 
 def _clear_leftover(path: Path) -> None:

@@ -163,12 +163,13 @@ class RingReader(_Mapping):
     def find(self, seq: int) -> Frame | None:
         """Frame ``seq`` if it is still in the ring."""
         slot = seq % self.slots
-        word = self._word(slot)
-        if self._words[word] != 2 * seq:
+        word, words = self._word(slot), self._words
+        if words[word] != 2 * seq:
             return None
         self._barrier()
-        frame = Frame(seq, slot, self._words[word + 2])
-        return frame if self.intact(frame) else None
+        sensor_ns = words[word + 2]
+        self._barrier()
+        return Frame(seq, slot, sensor_ns) if words[word] == 2 * seq else None
 
     def pixels(self, frame: Frame) -> Pixels:
         """The frame in place, not copied, read-only, ``view.shape``; good only if :meth:`intact` holds after use."""

@@ -24,6 +24,7 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 NOBODY = Holding(None, 0)
+_SUPERSEDED = Refusal("superseded", "a newer proposal of the same agent was waiting behind it")
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -39,9 +40,8 @@ def newest(
 ) -> tuple[list[ActionProposal], list[tuple[ActionProposal, Refusal]]]:
     """Keep the last of each agent's proposals, which arrived in the order given; the others are superseded."""
     last = {proposal.agent: proposal for proposal in proposals}
-    superseded = Refusal("superseded", "a newer proposal of the same agent was waiting behind it")
     return list(last.values()), [
-        (proposal, superseded) for proposal in proposals if last[proposal.agent] is not proposal
+        (proposal, _SUPERSEDED) for proposal in proposals if last[proposal.agent] is not proposal
     ]
 
 

@@ -85,13 +85,13 @@ def _structure(limits: Limits, proposal: ActionProposal) -> Refusal | None:
         wanted = "an action and no values" if limits.actions else "values and no action"
         return Refusal("malformed", f"action = {proposal.action!r:.80}; expected {wanted}")
     confidence: object = proposal.confidence
-    if not isinstance(confidence, float | None):
+    if confidence is not None and not isinstance(confidence, float):
         return Refusal("malformed", f"confidence = {confidence!r:.40}; expected a float or none")
     return None
 
 
 def _finite(proposal: ActionProposal) -> Refusal | None:
-    if not all(math.isfinite(value) for value in proposal.values):
+    if not all(map(math.isfinite, proposal.values)):
         return Refusal("nonfinite", f"values = {proposal.values!s:.200}; expected finite numbers")
     if proposal.confidence is not None and not math.isfinite(proposal.confidence):
         return Refusal("nonfinite", f"confidence = {proposal.confidence}; expected 0 to 1")

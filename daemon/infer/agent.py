@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from daemon.config import Agent
-from daemon.infer.encode import Observation, encode
+from daemon.infer.decode import Decision, Decoder
+from daemon.infer.encode import Encoder, Observation
 from daemon.infer.history import History
 from daemon.messages import Drop, InlineTensor, RingFrames
 from daemon.package import Manifest
@@ -38,7 +39,7 @@ class AgentRun:
         self.detail = ""
         self.decided = self.not_due = 0
         self.dropped: Counter[str] = Counter()
-        self._period_ns = period_ns
+        self._encoder, self._decoder = Encoder(manifest, period_ns), Decoder(manifest)
         spec = manifest.history
         self.history = History(spec.shape[1], spec.padding_token, manifest.actions) if spec else History(1, 0, [])
 
@@ -60,7 +61,11 @@ class AgentRun:
     def inputs(self, observation: Observation) -> list[InlineTensor | RingFrames]:
         """Encode a decision on ``observation``; from here on it is part of the history."""
         tokens = self.history.decide(observation.newest.sensor_ns, observation.after)
-        return encode(self.manifest, observation, tokens, self._period_ns)
+        return self._encoder.encode(observation, tokens)
+
+    def decision(self, outputs: list[InlineTensor]) -> Decision:
+        """Decode the outputs of its model; raises :class:`daemon.infer.decode.Undecidable`."""
+        return self._decoder.decode(outputs)
 
     @property
     def text(self) -> str:

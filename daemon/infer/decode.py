@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import array
 import math
+import struct
 from typing import NamedTuple
 
 from daemon.messages import Drop, InlineTensor
-from daemon.package import LogitsOutput, Manifest, tensor_bytes
+from daemon.package import LogitsOutput, Manifest
 
 
 class Decision(NamedTuple):
@@ -26,30 +26,45 @@ class Undecidable(ValueError):
         self.reason = reason
 
 
-def decode(manifest: Manifest, outputs: list[InlineTensor]) -> Decision:
-    """Read the action out of a model's outputs.
+class Decoder:
+    """Reads actions out of a model's outputs.
 
-    Raises:
-        Undecidable: ``malformed`` when dtype, shape or number differ from the manifest, ``nonfinite`` for NaN or
-            infinity (arg-max of NaN would be the first action).
+    Args:
+        manifest: the model's contract.
     """
-    spec = manifest.output
-    if len(outputs) != 1:
-        raise Undecidable("malformed", f"expected 1 output, got {len(outputs)}")
-    found = outputs[0]
-    if (found.dtype, found.shape) != (spec.dtype, spec.shape):
-        raise Undecidable(
-            "malformed", f"{spec.name}: expected {spec.dtype} {spec.shape}, got {found.dtype} {found.shape}"
-        )
-    if len(found.data) != tensor_bytes(spec.dtype, spec.shape):
-        raise Undecidable("malformed", f"{spec.name}: {len(found.data)} bytes do not fit {spec.shape}")
-    # A handful of numbers: plain floats are ready before numpy has looked at its arguments.
-    values = array.array("f", found.data).tolist()
-    if not all(map(math.isfinite, values)):
-        wrong = sum(not math.isfinite(value) for value in values)
-        raise Undecidable("nonfinite", f"{spec.name}: {wrong} of {len(values)} values")
-    if not isinstance(spec, LogitsOutput):
-        return Decision(None, values, None)
-    top = max(values)
-    confidence = 1.0 / sum(math.exp(value - top) for value in values)
-    return Decision(manifest.actions[values.index(top)], [], confidence)
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._spec, self._actions = manifest.output, manifest.actions
+        self._discrete = isinstance(manifest.output, LogitsOutput)
+        self._floats = struct.Struct(f"<{math.prod(manifest.output.shape)}f")
+
+    def decode(self, outputs: list[InlineTensor]) -> Decision:
+        """The action in the outputs of one inference.
+
+        Raises:
+            Undecidable: ``malformed`` when dtype, shape or number differ from the manifest, ``nonfinite`` for NaN
+                or infinity (arg-max of NaN would be the first action).
+        """
+        values = list(self._floats.unpack(self._checked(outputs)))
+        if not all(map(math.isfinite, values)):
+            wrong = sum(not math.isfinite(value) for value in values)
+            raise Undecidable("nonfinite", f"{self._spec.name}: {wrong} of {len(values)} values")
+        if not self._discrete:
+            return Decision(None, values, None)
+        top = max(values)
+        confidence = 1.0 / sum([math.exp(value - top) for value in values])
+        return Decision(self._actions[values.index(top)], [], confidence)
+
+    def _checked(self, outputs: list[InlineTensor]) -> bytes:
+        """The bytes of the one output, of the size :attr:`_floats` takes."""
+        spec = self._spec
+        if len(outputs) != 1:
+            raise Undecidable("malformed", f"expected 1 output, got {len(outputs)}")
+        found = outputs[0]
+        if found.dtype != spec.dtype or found.shape != spec.shape:
+            raise Undecidable(
+                "malformed", f"{spec.name}: expected {spec.dtype} {spec.shape}, got {found.dtype} {found.shape}"
+            )
+        if len(found.data) != self._floats.size:
+            raise Undecidable("malformed", f"{spec.name}: {len(found.data)} bytes do not fit {spec.shape}")
+        return found.data

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from daemon.frames import Frame
 from daemon.messages import InlineTensor, RingFrames
-from daemon.package import NUMPY_DTYPE, HistoryInput, Manifest
+from daemon.package import HistoryInput, Manifest
+
+_INTEGER = {"int32": "i", "int64": "q"}
+"""Tokens on the wire, by the history's dtype: ``struct``'s letters."""
 
 
 class Observation(NamedTuple):
@@ -52,22 +54,32 @@ def stack(frames: Sequence[Frame], offsets_ms: Sequence[float], period_ns: int, 
     return [min(frames, key=lambda frame: abs(age_ns(frame) + offset * 1e6)) for offset in offsets_ms]
 
 
-def encode(
-    manifest: Manifest, observation: Observation, tokens: Sequence[int], period_ns: int
-) -> list[InlineTensor | RingFrames]:
-    """The inputs of one inference in the manifest's order.
+class Encoder:
+    """Makes the inputs of a model's inferences, in the manifest's order.
+
+    What never changes is settled once: between two frames the caches go cold, and every line costs then.
 
     Args:
         manifest: the model's contract.
-        observation: frames to choose from.
-        tokens: executed actions, oldest first, as many as the history input takes.
         period_ns: the source's frame period.
     """
-    offsets = manifest.frame.offsets_ms
-    chosen = stack(observation.frames, offsets, period_ns, observation.after is not None)
-    frames = RingFrames(observation.ring, observation.epoch, [frame.seq for frame in chosen])
-    return [_history(spec, tokens) if isinstance(spec, HistoryInput) else frames for spec in manifest.inputs]
 
+    def __init__(self, manifest: Manifest, period_ns: int) -> None:
+        self._offsets_ms, self._period_ns = manifest.frame.offsets_ms, period_ns
+        self._specs = [spec if isinstance(spec, HistoryInput) else None for spec in manifest.inputs]
+        history = manifest.history
+        self._tokens = struct.Struct(f"<{history.shape[1]}{_INTEGER[history.dtype]}") if history else struct.Struct("")
 
-def _history(spec: HistoryInput, tokens: Sequence[int]) -> InlineTensor:
-    return InlineTensor(spec.dtype, spec.shape, np.array(tokens, NUMPY_DTYPE[spec.dtype]).tobytes())
+    def encode(self, observation: Observation, tokens: Sequence[int]) -> list[InlineTensor | RingFrames]:
+        """The inputs of one inference.
+
+        Args:
+            observation: frames to choose from.
+            tokens: executed actions, oldest first, as many as the history input takes.
+        """
+        chosen = stack(observation.frames, self._offsets_ms, self._period_ns, observation.after is not None)
+        frames = RingFrames(observation.ring, observation.epoch, [frame.seq for frame in chosen])
+        return [self._history(spec, tokens) if spec else frames for spec in self._specs]
+
+    def _history(self, spec: HistoryInput, tokens: Sequence[int]) -> InlineTensor:
+        return InlineTensor(spec.dtype, spec.shape, self._tokens.pack(*tokens))

@@ -22,6 +22,9 @@ class Link:
 
     def __init__(self, end: socket.socket, accepts: Topic) -> None:
         self._end, self._accepts = end, accepts
+        # One byte more than allowed, so that a longer packet is seen as such and not silently cut. Kept, because
+        # a fresh buffer of that size is a mapping made and undone by the kernel for every message.
+        self._buffer = memoryview(bytearray(accepts.max_bytes + 1))
 
     @staticmethod
     def pair() -> tuple[socket.socket, socket.socket]:
@@ -51,15 +54,14 @@ class Link:
             WireError: what came is not accepted here.
         """
         try:
-            # One byte more than allowed, so that a longer packet is seen as such and not silently cut.
-            data = self._end.recv(self._accepts.max_bytes + 1)
+            size = self._end.recv_into(self._buffer)
         except BlockingIOError:
             return None
         except OSError as error:
             raise LinkClosed(str(error)) from None
-        if not data:
+        if not size:
             raise LinkClosed("end of file")
-        return decode(data, self._accepts)
+        return decode(bytes(self._buffer[:size]), self._accepts)
 
     def close(self) -> None:
         """Close this end."""

@@ -25,6 +25,14 @@ class Waiting(NamedTuple):
     deadline_ns: int
 
 
+class Terms(NamedTuple):
+    """What an agent's configuration asks of the scheduler, in its units."""
+
+    priority: int
+    period_ns: int
+    deadline_ns: int
+
+
 class Scheduler:
     """The waiting observations of all agents.
 
@@ -34,7 +42,10 @@ class Scheduler:
     """
 
     def __init__(self, agents: dict[str, Agent], ageing_ns: int) -> None:
-        self._agents = agents
+        self._terms = {
+            name: Terms(agent.priority, round(agent.period_ms * 1e6), round(agent.effective_deadline_ms * 1e6))
+            for name, agent in agents.items()
+        }
         self._ageing_ns = ageing_ns
         self._waiting: dict[str, Waiting] = {}
         self._since_ns: dict[str, int] = {}
@@ -43,7 +54,7 @@ class Scheduler:
 
     def due(self, agent: str, sensor_ns: int) -> bool:
         """The agent's rate lets it decide on a frame of ``sensor_ns``; counts it as taken if so."""
-        period_ns = round(self._agents[agent].period_ms * 1e6)
+        period_ns = self._terms[agent].period_ns
         due_ns = self._due_ns.get(agent, sensor_ns)
         if due_ns > sensor_ns + 2 * period_ns:  # stamps have gone back: another source, or a wrong stamp before
             due_ns = sensor_ns
@@ -55,7 +66,7 @@ class Scheduler:
     def offer(self, agent: str, observation: Observation, now_ns: int) -> bool:
         """Put an observation in line; True if it superseded a waiting one."""
         superseded = agent in self._waiting
-        deadline_ns = observation.newest.sensor_ns + round(self._agents[agent].effective_deadline_ms * 1e6)
+        deadline_ns = observation.newest.sensor_ns + self._terms[agent].deadline_ns
         self._waiting[agent] = Waiting(agent, observation, deadline_ns)
         self._since_ns.setdefault(agent, now_ns)
         return superseded
@@ -82,7 +93,7 @@ class Scheduler:
         return min((waiting.deadline_ns for waiting in self._waiting.values()), default=None)
 
     def _class(self, agent: str, now_ns: int) -> int:
-        priority = self._agents[agent].priority
+        priority = self._terms[agent].priority
         if priority == self._top:
             return priority
         aged = priority + (now_ns - self._since_ns.get(agent, now_ns)) // self._ageing_ns

@@ -11,7 +11,7 @@ import zmq
 from daemon.bus import Bus
 from daemon.frames import Frame
 from daemon.infer.agent import AgentRun
-from daemon.infer.decode import Decision, Undecidable, decode
+from daemon.infer.decode import Decision, Undecidable
 from daemon.infer.encode import Observation
 from daemon.infer.gate import Gate
 from daemon.infer.pool import Job, WorkerPool
@@ -43,6 +43,9 @@ class Infer:
         self._sources = [
             _source(plan, runtime, bus, source) for source in {agent.source for agent in self._config.agents.values()}
         ]
+        self._looking: dict[tuple[str, str], list[AgentRun]] = {}
+        for agent in self._all():
+            self._looking.setdefault((agent.config.source, agent.manifest.frame.view.name), []).append(agent)
         actuators = {agent.actuator for agent in self._config.agents.values()}
         self._applied = {actuator: bus.subscriber("applied", actuator) for actuator in actuators}
         self._proposals = {actuator: bus.publisher("proposal", actuator) for actuator in actuators}
@@ -108,11 +111,14 @@ class Infer:
                             agent.history.applied(message)
 
     def _take_frames(self, source: SourceReader, now_ns: int) -> None:
-        for view, observation in source.observe(now_ns).items():
-            self._progress += 1
-            for agent in self._all():
-                looks = agent.config.source == source.name and agent.manifest.frame.view.name == view
-                if looks and agent.state == "ready" and self._gate.open:
+        found = source.observe(now_ns)
+        if found is None:
+            return
+        view, observation = found
+        self._progress += 1
+        if self._gate.open:
+            for agent in self._looking.get((source.name, view), ()):
+                if agent.state == "ready":
                     self._offer(agent, observation, now_ns)
 
     def _offer(self, agent: AgentRun, observation: Observation, now_ns: int) -> None:
@@ -127,13 +133,10 @@ class Infer:
     def _expire(self, now_ns: int) -> None:
         for waiting in self._scheduler.expired(now_ns):
             self._agents[waiting.agent].drop("deadline", "not started in time")
-        for job in self._running_in_time():
-            if now_ns >= job.waiting.deadline_ns:
+        for job in self._pool.running():
+            if now_ns >= job.waiting.deadline_ns and job.request not in self._late:
                 self._late.add(job.request)
                 self._agents[job.waiting.agent].drop("deadline", "still being computed")
-
-    def _running_in_time(self) -> list[Job]:
-        return [job for job in self._pool.running() if job.request not in self._late]
 
     def _dispatch(self, now_ns: int) -> None:
         while (waiting := self._scheduler.take(now_ns, self._can_start)) is not None:
@@ -156,7 +159,7 @@ class Infer:
             agent.drop(result.reason, result.detail)
             return
         try:
-            decision = decode(agent.manifest, result.outputs)
+            decision = agent.decision(result.outputs)
         except Undecidable as error:
             agent.drop(error.reason, str(error))
             return
@@ -177,7 +180,7 @@ class Infer:
         )
 
     def _due_ns(self, now_ns: int) -> int:
-        running = [job.waiting.deadline_ns for job in self._running_in_time()]
+        running = [job.waiting.deadline_ns for job in self._pool.running() if job.request not in self._late]
         due = [self._pool.due_ns(now_ns), self._scheduler.next_deadline_ns(), self._gate.due_ns(now_ns), *running]
         return min(time_ns for time_ns in due if time_ns is not None)
 

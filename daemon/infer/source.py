@@ -68,17 +68,16 @@ class SourceReader:
         """Frames no observation was made of, over all views."""
         return sum(view.skipped for view in self._views.values())
 
-    def observe(self, now_ns: int) -> dict[str, Observation]:
-        """New observations by view name.
+    def observe(self, now_ns: int) -> tuple[str, Observation] | None:
+        """A view's name and the new observation in it, or None.
 
         One announcement is enough to look into the ring; those behind it are for turns in which nothing is newer.
         """
-        newest = {m.view: m for m in self.topic.receive(1) if isinstance(m, FrameReady)}
-        found = {}
-        for name, ready in newest.items():
-            observation = self._views[name].observe(ready) if name in self._views else None
-            if observation is not None:
-                found[name] = observation
-                self.frames += 1
-                self.last_ns = now_ns
-        return found
+        for ready in self.topic.receive(1):
+            if isinstance(ready, FrameReady) and ready.view in self._views:
+                observation = self._views[ready.view].observe(ready)
+                if observation is not None:
+                    self.frames += 1
+                    self.last_ns = now_ns
+                    return ready.view, observation
+        return None

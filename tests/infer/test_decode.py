@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.infer.decode import Undecidable, decode
+from daemon.infer.decode import Decoder, Undecidable
 from daemon.messages import InlineTensor
 from tests.infer.manifests import manifest
 
-MODEL = manifest()
-CONTINUOUS = manifest(
-    inputs=[MODEL.inputs[0]],
-    outputs=[{"role": "continuous", "name": "steer", "dtype": "float32", "shape": [1, 2], "units": ["rad", "m/s"]}],
-    actions=[],
+MANIFEST = manifest()
+MODEL = Decoder(MANIFEST)
+CONTINUOUS = Decoder(
+    manifest(
+        inputs=[MANIFEST.inputs[0]],
+        outputs=[{"role": "continuous", "name": "steer", "dtype": "float32", "shape": [1, 2], "units": ["rad", "m/s"]}],
+        actions=[],
+    )
 )
 
 
@@ -26,19 +29,19 @@ def logits(*values: float) -> list[InlineTensor]:
 
 
 def test_the_largest_logit_wins_with_its_softmax_probability() -> None:
-    decision = decode(MODEL, logits(0.0, 0.0, math.log(2.0)))
+    decision = MODEL.decode(logits(0.0, 0.0, math.log(2.0)))
     assert decision.action == "RIGHT"
     assert decision.confidence == pytest.approx(0.5)
 
 
 def test_equal_logits_are_an_even_split() -> None:
-    assert decode(MODEL, logits(1.0, 1.0, 1.0)).confidence == pytest.approx(1 / 3)
+    assert MODEL.decode(logits(1.0, 1.0, 1.0)).confidence == pytest.approx(1 / 3)
 
 
 def test_continuous_values_pass_as_they_are() -> None:
-    assert decode(CONTINUOUS, logits(0.25, -3.0)).values == [0.25, -3.0]
+    assert CONTINUOUS.decode(logits(0.25, -3.0)).values == [0.25, -3.0]
     with pytest.raises(Undecidable, match="steer: 1 of 2"):
-        decode(CONTINUOUS, logits(0.25, math.nan))
+        CONTINUOUS.decode(logits(0.25, math.nan))
 
 
 NOT_FINITE = [
@@ -53,7 +56,7 @@ NOT_FINITE = [
 @pytest.mark.parametrize("values", NOT_FINITE)
 def test_not_a_number_is_never_an_action(values: tuple[float, ...]) -> None:
     with pytest.raises(Undecidable) as caught:
-        decode(MODEL, logits(*values))
+        MODEL.decode(logits(*values))
     assert caught.value.reason == "nonfinite"
 
 
@@ -71,17 +74,17 @@ MALFORMED = {
 def test_a_wrong_shape_is_refused_with_both_shapes(name: str) -> None:
     outputs, words = MALFORMED[name]
     with pytest.raises(Undecidable, match=words) as caught:
-        decode(MODEL, outputs)
+        MODEL.decode(outputs)
     assert caught.value.reason == "malformed"
 
 
 @given(st.lists(st.floats(width=32), min_size=3, max_size=3))
 def test_every_result_is_a_known_action_with_a_probability(values: list[float]) -> None:
     try:
-        decision = decode(MODEL, logits(*values))
+        decision = MODEL.decode(logits(*values))
     except Undecidable:
         assert not all(math.isfinite(value) for value in values)
         return
-    assert decision.action in MODEL.actions
+    assert decision.action in MANIFEST.actions
     assert decision.confidence is not None
     assert 1 / 3 - 1e-9 <= decision.confidence <= 1.0

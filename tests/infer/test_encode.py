@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.frames import Frame
-from daemon.infer.encode import Observation, encode, stack
+from daemon.infer.encode import Encoder, Observation, stack
 from daemon.messages import InlineTensor, RingFrames
 from tests.infer.manifests import manifest
 
@@ -62,7 +62,7 @@ def test_the_choice_is_the_nearest_and_the_newest_is_always_first(gaps: list[int
 def test_inputs_come_in_the_order_of_the_manifest() -> None:
     model = manifest()
     observation = Observation("cam.view", 77, frames(200, 150, 100))
-    ring, history = encode(model, observation, [3, 3, 0, 1], PERIOD)
+    ring, history = Encoder(model, PERIOD).encode(observation, [3, 3, 0, 1])
     assert ring == RingFrames("cam.view", 77, [3, 2])
     assert isinstance(history, InlineTensor)
     assert (history.dtype, history.shape) == ("int64", [1, 4])

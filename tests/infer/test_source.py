@@ -71,7 +71,8 @@ def wait_for_frame(source: SourceReader, seconds: float = 15.0) -> int:
     while not (found := source.observe(time.monotonic_ns())):
         assert time.monotonic() < until, "no frame"
         time.sleep(0.005)
-    return found[VIEW.name].newest.sensor_ns
+    assert found[0] == VIEW.name
+    return found[1].newest.sensor_ns
 
 
 def test_a_reader_that_slept_sees_the_newest_frame_first(
