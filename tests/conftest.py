@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("reflexd", deadline=None)  # a busy machine is slow, which is not a failure
+settings.load_profile("reflexd")
 
 
 @pytest.fixture

@@ -56,7 +56,7 @@ def test_an_overwritten_frame_is_torn(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 255), min_size=1, max_size=40), st.integers(2, 6))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_every_frame_still_in_the_ring_is_what_was_written(
     tmp_path_factory: pytest.TempPathFactory, values: list[int], slots: int
 ) -> None:

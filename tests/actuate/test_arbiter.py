@@ -92,7 +92,7 @@ def test_newest_of_each_agent() -> None:
     assert len(arbiter.newest(twice)[1]) == 1, "equal ones are still two"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(0, 80 * MS), st.sets(st.sampled_from([LOW, MIDDLE, EQUAL, HIGH]))), max_size=20))
 def test_never_two_at_a_time(steps: list[tuple[int, set[str]]]) -> None:
     holding, now_ns = NOBODY, NOW

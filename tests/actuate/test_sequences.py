@@ -66,7 +66,7 @@ def check_move(limits: Limits, before: State, passed: Passed, now_ns: int) -> No
     assert (before.in_force.action, setting.action) not in limits.forbidden or setting == before.in_force
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data(), st.sampled_from([DISCRETE, CONTINUOUS]), st.booleans())
 def test_nothing_unsafe_goes_through(data: st.DataObject, base: Limits, disarms: bool) -> None:
     limits = replace(base, disarm_after_deadman=disarms)
@@ -117,7 +117,7 @@ def _propose(
     return state.applied(current, moved, now_ns), decision.holding
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.fixed_dictionaries(dict.fromkeys(("agent", "sensor_ns", "frame_seq", "action", "confidence"), ANYTHING)))
 def test_whatever_a_proposal_is_made_of_the_valve_answers(fields: dict[str, Any]) -> None:
     for limits in (DISCRETE, CONTINUOUS):
@@ -128,7 +128,7 @@ def test_whatever_a_proposal_is_made_of_the_valve_answers(fields: dict[str, Any]
                 assert isinstance(verdict, Refusal | Passed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(FLOATS, FLOATS, PAUSES)
 def test_a_clamped_proposal_passes_unclamped_when_asked_again(steering: float, throttle: float, pause: int) -> None:
     steady = replace(CONTINUOUS, min_interval_ns=0, min_dwell_ns=0)
