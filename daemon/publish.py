@@ -22,7 +22,9 @@ class FramePublisher:
     def __init__(self, plan: Plan, runtime: RuntimeFolder, bus: Bus, source: str) -> None:
         epoch = secrets.randbits(62)
         slots = plan.slots(source)
-        self._rings = [RingWriter(runtime.ring(source, view), view, slots, epoch) for view in plan.views(source)]
+        self._rings = {
+            view.name: RingWriter(runtime.ring(source, view), view, slots, epoch) for view in plan.views(source)
+        }
         self._topic = bus.publisher("frame", source)
 
     def publish(self, raw: Pixels, sensor_ns: int, after: int | None = None) -> int:
@@ -34,14 +36,12 @@ class FramePublisher:
             after: see :class:`daemon.messages.FrameReady`.
         """
         seq = -1
-        for ring in self._rings:
+        for view, ring in self._rings.items():
             seq = ring.write(fit(raw, ring.view), sensor_ns)
-            self._topic.send(
-                FrameReady(view=ring.view.name, epoch=ring.epoch, seq=seq, sensor_ns=sensor_ns, after=after)
-            )
+            self._topic.send(FrameReady(view=view, epoch=ring.epoch, seq=seq, sensor_ns=sensor_ns, after=after))
         return seq
 
     def close(self) -> None:
         """Remove the rings."""
-        for ring in self._rings:
+        for ring in self._rings.values():
             ring.close()
