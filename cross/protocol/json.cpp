@@ -19,7 +19,7 @@ constexpr std::size_t kShown = 200;
 // Told by the JSON parser what it finds, in order; a container's size is filled in at its end.
 class Translator : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit Translator(std::string& out) : out_(out) {}
+  explicit Translator(std::string& out) : out_(out), writer_(out) {}
 
   bool null() override { return counted().nil(); }
   bool boolean(bool value) override { return counted().boolean(value); }
@@ -36,7 +36,7 @@ class Translator : public nlohmann::json_sax<nlohmann::json> {
 
   bool key(std::string& value) override {
     ++open_.back().count;
-    return Writer(out_).text(value);
+    return writer_.text(value);
   }
 
   bool parse_error(std::size_t at, const std::string& /*token*/, const nlohmann::json::exception& error) override {
@@ -50,11 +50,11 @@ class Translator : public nlohmann::json_sax<nlohmann::json> {
     std::uint32_t count;
   };
 
-  Writer counted() {
+  Writer& counted() {
     if (!open_.empty() && open_.back().is_array) {
       ++open_.back().count;
     }
-    return Writer(out_);
+    return writer_;
   }
 
   bool open(char code) {
@@ -78,6 +78,7 @@ class Translator : public nlohmann::json_sax<nlohmann::json> {
   }
 
   std::string& out_;
+  Writer writer_;
   std::vector<Open> open_;
 };
 

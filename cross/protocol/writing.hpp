@@ -23,6 +23,9 @@ class Writer {
   static constexpr char kMap32 = '\xdf';
 
   explicit Writer(std::string& out) : sink_{&out}, packer_(sink_) {}
+  // The packer refers to the sink beside it.
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
 
   bool nil() { return packer_.pack_nil(), true; }
   bool boolean(bool value) { return value ? packer_.pack_true() : packer_.pack_false(), true; }
