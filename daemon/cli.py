@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from daemon.config import ConfigError, parse
 from daemon.messages import Operation
 from daemon.runtime import RuntimeFolder, RuntimeFolderError, runtime_root
-from daemon.versions import versions
 
 if TYPE_CHECKING:
     from daemon.plan import Plan
@@ -140,6 +139,7 @@ def _operate(arguments: argparse.Namespace) -> int:
 
 
 def _version() -> str:
+    from daemon.versions import versions
     from daemon.workers import worker_kinds
 
     found = versions()

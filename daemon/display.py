@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import Protocol
 
 from daemon.statistics import Report
@@ -34,12 +35,12 @@ class Display:
     it: that must be this thread and never the supervisor.
 
     Args:
-        screen: draws.
+        make_screen: makes what draws, when it is first needed: a live view's libraries load while the run starts.
         every_s: time between two drawings.
     """
 
-    def __init__(self, screen: Screen, every_s: float) -> None:
-        self._screen, self._every_s = screen, every_s
+    def __init__(self, make_screen: Callable[[], Screen], every_s: float) -> None:
+        self._make_screen, self._every_s = make_screen, every_s
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._lost = 0
         self._report: Report | None = None
@@ -64,9 +65,12 @@ class Display:
 
     def _run(self) -> None:
         try:
-            while not self._stop.wait(self._every_s):
-                self._screen.draw(self._take(), self._report)
-            self._screen.close(self._take())
+            stopped = self._stop.wait(self._every_s)
+            screen = self._make_screen()
+            while not stopped:
+                screen.draw(self._take(), self._report)
+                stopped = self._stop.wait(self._every_s)
+            screen.close(self._take())
         except OSError:
             pass  # the terminal is gone: nothing left to show anything on
 

@@ -19,16 +19,18 @@ do: both neighbours may move in between.) The 64-bit stores themselves are align
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import struct
 import threading
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
+from daemon.views import PixelFormat, View
 
-from daemon.views import PixelFormat, Pixels, View
+if TYPE_CHECKING:
+    from daemon.pixels import Pixels
 
 RING_VERSION = 1
 MAGIC = b"RFXRING\0"
@@ -78,17 +80,24 @@ class _Mapping:
         self._memory = memory
         self._words = memoryview(memory).cast("Q")
         self._barrier = _Barrier().full
-        self._pixels: list[Pixels] = [
-            np.frombuffer(memory, np.uint8, view.nbytes, PAGE + slot * self._stride + SLOT_HEADER).reshape(view.shape)
-            for slot in range(slots)
-        ]
+
+    def _bytes(self, slot: int) -> memoryview:
+        begin = PAGE + slot * self._stride + SLOT_HEADER
+        return memoryview(self._memory)[begin : begin + self.view.nbytes]
+
+    @functools.cached_property
+    def _pixels(self) -> list[Pixels]:
+        """The slots' pixels. Who only asks which frames there are, as infer does, never loads numpy."""
+        import numpy as np
+
+        return [np.frombuffer(self._bytes(slot), np.uint8).reshape(self.view.shape) for slot in range(self.slots)]
 
     def _word(self, slot: int) -> int:
         return (PAGE + slot * self._stride) // 8
 
     def _unmap(self) -> None:
         """Drop the mapping. Arrays handed out keep the memory alive; it goes when the last of them does."""
-        self._pixels.clear()
+        self.__dict__.pop("_pixels", None)
         self._words.release()
 
 
@@ -116,7 +125,7 @@ class RingWriter(_Mapping):
         Raises:
             ValueError: wrong shape or dtype.
         """
-        if frame.shape != self.view.shape or frame.dtype != np.uint8:
+        if frame.shape != self.view.shape or frame.dtype != "uint8":
             raise ValueError(
                 f"ring {self.path.name}: expected uint8 {self.view.shape}, got {frame.dtype} {frame.shape}"
             )
@@ -174,6 +183,11 @@ class RingReader(_Mapping):
     def pixels(self, frame: Frame) -> Pixels:
         """The frame in place, not copied, read-only, ``view.shape``; good only if :meth:`intact` holds after use."""
         return self._pixels[frame.slot]
+
+    def copy(self, frame: Frame) -> bytes | None:
+        """The frame's bytes, rows packed, or None if it has been written over by now."""
+        data = bytes(self._bytes(frame.slot))
+        return data if self.intact(frame) else None
 
     def intact(self, frame: Frame) -> bool:
         """Nothing has been written over ``frame`` up to now."""

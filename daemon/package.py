@@ -6,18 +6,19 @@ needs neither torch nor ExecuTorch. ``docs/model-package.md`` describes the form
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from daemon.messages import ActionName, Count, DType, Name, Sha256, Shape
 from daemon.views import View
+
+if TYPE_CHECKING:  # only who looks at tensors pays for numpy
+    import numpy as np
+    from numpy.typing import NDArray
 
 MANIFEST_VERSION = 1
 MANIFEST_FILE = "manifest.json"
@@ -26,12 +27,7 @@ GOLDENS_FILE = "goldens.bin"
 MAX_MANIFEST_BYTES = 256 * 1024
 MAX_HISTORY = 256
 
-NUMPY_DTYPE: dict[DType, type[np.generic]] = {
-    "uint8": np.uint8,
-    "int32": np.int32,
-    "int64": np.int64,
-    "float32": np.float32,
-}
+ITEM_BYTES: dict[DType, int] = {"uint8": 1, "int32": 4, "int64": 8, "float32": 4}
 FrameLayout = Literal["NSHW", "NHWC", "NSHWC"]
 Token = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Millis = Annotated[float, msgspec.Meta(ge=-60_000.0, le=60_000.0)]
@@ -203,6 +199,8 @@ def verify_files(folder: Path, manifest: Manifest) -> None:
 
 def file_sha256(path: Path) -> str:
     """SHA-256 of a file's content, hexadecimal."""
+    import hashlib  # the manifest alone needs no OpenSSL
+
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -215,6 +213,8 @@ def read_goldens(folder: Path, manifest: Manifest) -> Iterator[tuple[list[NDArra
     Raises:
         PackageError: the file's size does not fit the manifest's shapes and count.
     """
+    import numpy as np
+
     data = (folder / GOLDENS_FILE).read_bytes()
     specs = [*manifest.inputs, *manifest.outputs]
     per_case = sum(tensor_bytes(spec.dtype, spec.shape) for spec in specs)
@@ -227,14 +227,14 @@ def read_goldens(folder: Path, manifest: Manifest) -> Iterator[tuple[list[NDArra
         tensors = []
         for spec in specs:
             size = math.prod(spec.shape)
-            tensors.append(np.frombuffer(data, NUMPY_DTYPE[spec.dtype], size, at).reshape(spec.shape))
+            tensors.append(np.frombuffer(data, spec.dtype, size, at).reshape(spec.shape))
             at += tensor_bytes(spec.dtype, spec.shape)
         yield tensors[:-1], tensors[-1]
 
 
 def tensor_bytes(dtype: DType, shape: Shape) -> int:
     """Bytes of a dense tensor."""
-    return math.prod(shape) * np.dtype(NUMPY_DTYPE[dtype]).itemsize
+    return math.prod(shape) * ITEM_BYTES[dtype]
 
 
 class _Versioned(msgspec.Struct):

@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-import numpy as np
 from PIL import Image
 from rich.color import Color
 from rich.segment import Segment, Segments
 from rich.style import Style
 
 from daemon.frames import RingError, RingReader
-from daemon.views import Pixels, View
+from daemon.views import PILLOW_MODE, View
 
 _UPPER_HALF = "▀"
-_SHADES = 32
-"""Levels per colour: few enough for equal neighbours to share one escape sequence, and for styles to be cached."""
+_LEVELS = 32
+"""Per colour: few enough for equal neighbours to share one escape sequence, and for styles to be cached."""
+_SHADE = [value - value % (256 // _LEVELS) for value in range(256)]
 
 
 class Picture:
@@ -38,8 +38,7 @@ class Picture:
         if frame is None or columns < 1 or rows < 1:
             return None
         width, height = fit_cells(self._view, columns, rows)
-        small = Image.fromarray(frame).convert("RGB").resize((width, 2 * height), Image.Resampling.BOX)
-        return half_blocks(np.asarray(small))
+        return half_blocks(frame.convert("RGB").resize((width, 2 * height), Image.Resampling.BOX))
 
     def close(self) -> None:
         """Unmap the ring."""
@@ -47,7 +46,7 @@ class Picture:
             self._reader.close()
             self._reader = None
 
-    def _newest(self) -> Pixels | None:
+    def _newest(self) -> Image.Image | None:
         """A copy of the newest frame."""
         try:
             inode = self._path.stat().st_ino
@@ -59,10 +58,8 @@ class Picture:
             self.close()
             return None
         frame = self._reader.newest()
-        if frame is None:
-            return None
-        pixels = self._reader.pixels(frame).copy()
-        return pixels if self._reader.intact(frame) else None
+        view, data = self._view, None if frame is None else self._reader.copy(frame)
+        return None if data is None else Image.frombytes(PILLOW_MODE[view.format], (view.width, view.height), data)
 
 
 def fit_cells(view: View, columns: int, rows: int) -> tuple[int, int]:
@@ -75,11 +72,13 @@ def fit_cells(view: View, columns: int, rows: int) -> tuple[int, int]:
     return max(1, width), max(1, min(rows, round(width * shape.height / shape.width / 2)))
 
 
-def half_blocks(pixels: Pixels) -> Segments:
-    """Two pixel rows per line of text: ``pixels`` is ``uint8`` RGB, shape (even height, width, 3)."""
-    shades = pixels // (256 // _SHADES) * (256 // _SHADES)
+def half_blocks(picture: Image.Image) -> Segments:
+    """Two pixel rows per line of text: ``picture`` is RGB, of even height."""
+    data = picture.point(_SHADE * 3).tobytes()
+    pixels = list(zip(data[::3], data[1::3], data[2::3], strict=True))
     segments = []
-    for upper, lower in zip(shades[::2].tolist(), shades[1::2].tolist(), strict=True):
+    for at in range(0, len(pixels), 2 * picture.width):
+        upper, lower = pixels[at : at + picture.width], pixels[at + picture.width : at + 2 * picture.width]
         segments += [Segment(_UPPER_HALF, _style(*top, *bottom)) for top, bottom in zip(upper, lower, strict=True)]
         segments.append(Segment.line())
     return Segments(Segment.simplify(segments))

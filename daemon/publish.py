@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 
 from daemon.bus import Bus
 from daemon.frames import RingWriter
 from daemon.messages import FrameReady
+from daemon.pixels import Pixels, fit
 from daemon.plan import Plan
 from daemon.runtime import RuntimeFolder
-from daemon.views import Pixels, fit
 
 
 class FramePublisher:
@@ -20,7 +20,7 @@ class FramePublisher:
     """
 
     def __init__(self, plan: Plan, runtime: RuntimeFolder, bus: Bus, source: str) -> None:
-        epoch = secrets.randbits(62)
+        epoch = int.from_bytes(os.urandom(7))
         slots = plan.slots(source)
         self._rings = {
             view.name: RingWriter(runtime.ring(source, view), view, slots, epoch) for view in plan.views(source)

@@ -22,8 +22,6 @@ from daemon.process import EXIT_CONFIG, stop_signals
 from daemon.runtime import InstanceLock, RuntimeFolder, probe_runtime
 from daemon.statistics import Report
 from daemon.table import Entry, process_table
-from daemon.versions import versions
-from daemon.view import LiveView
 from daemon.workers import Worker, choose_worker
 
 DRAW_EVERY_S = 1 / 8
@@ -85,8 +83,7 @@ def run(plan: Plan, options: Options, table: list[Entry] | None = None) -> int:
 @contextmanager
 def _shown(plan: Plan, runtime: RuntimeFolder, live: bool) -> Iterator[Display]:
     """A display that also takes this process's own log."""
-    screen: Screen = LiveView(plan, runtime, sys.stdout.fileno()) if live else PlainScreen(sys.stderr.fileno())
-    display = Display(screen, DRAW_EVERY_S)
+    display = Display(lambda: _screen(plan, runtime, live), DRAW_EVERY_S)
     handler = _DisplayHandler(display)
     logging.getLogger().addHandler(handler)
     try:
@@ -94,6 +91,14 @@ def _shown(plan: Plan, runtime: RuntimeFolder, live: bool) -> Iterator[Display]:
     finally:
         logging.getLogger().removeHandler(handler)
         display.close()
+
+
+def _screen(plan: Plan, runtime: RuntimeFolder, live: bool) -> Screen:
+    if not live:
+        return PlainScreen(sys.stderr.fileno())
+    from daemon.view import LiveView  # rich and Pillow: for those who watch
+
+    return LiveView(plan, runtime, sys.stdout.fileno())
 
 
 class _DisplayHandler(logging.Handler):
@@ -141,6 +146,8 @@ def write_report(path: Path, report: Report) -> None:
 
 def _write(path: Path, plan: Plan, worker: Worker, report: Report) -> list[str]:
     """Write the report of a run; return what went wrong."""
+    from daemon.versions import versions  # reading package metadata takes a tenth of a second
+
     setting = {"config": str(plan.path), "versions": versions(), "worker": msgspec.to_builtins(worker)}
     try:
         write_report(path, {**setting, **report})

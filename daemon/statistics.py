@@ -5,14 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from daemon.config import Config
+from daemon.distribution import Distribution
 from daemon.messages import Applied, Health, Refused, WorldState
-
-KEPT_SAMPLES = 131_072
-"""Samples kept per agent: an hour and more of decisions at 30 Hz."""
 
 Counts = dict[str, dict[str, int]]
 Report = dict[str, Any]
@@ -20,29 +15,28 @@ Report = dict[str, Any]
 
 
 class Samples:
-    """The newest :data:`KEPT_SAMPLES` (latency, forward) pairs in ms, and the largest latency ever."""
+    """Latency and forward time of every decision, and the largest latency."""
 
     def __init__(self) -> None:
-        # Filled, so that the memory is there from the start and does not grow page by page for an hour.
-        self._pairs: NDArray[np.float32] = np.full((KEPT_SAMPLES, 2), np.nan, np.float32)
+        self._latency, self._forward, self._overhead = Distribution(), Distribution(), Distribution()
         self.count = 0
         self.largest = 0.0
 
     def add(self, latency_ms: float, forward_ms: float) -> None:
         """Add one decision."""
-        self._pairs[self.count % KEPT_SAMPLES] = latency_ms, forward_ms
+        self._latency.add(latency_ms)
+        self._forward.add(forward_ms)
+        self._overhead.add(latency_ms - forward_ms)
         self.count += 1
         self.largest = max(self.largest, latency_ms)
 
     def report(self) -> Report:
         """Percentiles; None without samples. Overhead is a latency less the forward time of the same frame."""
-        kept = self._pairs[: min(self.count, KEPT_SAMPLES)]
-        latency, forward = kept[:, 0], kept[:, 1]
         largest = round(self.largest, 3) if self.count else None
         return {
-            "latency_ms": {**_percentiles(latency), "max": largest},
-            "forward_ms": _percentiles(forward),
-            "overhead_ms": _percentiles(latency - forward),
+            "latency_ms": {**_percentiles(self._latency), "max": largest},
+            "forward_ms": _percentiles(self._forward),
+            "overhead_ms": _percentiles(self._overhead),
         }
 
 
@@ -191,8 +185,6 @@ def _sum(some: dict[str, int], more: dict[str, int]) -> dict[str, int]:
     return {name: some.get(name, 0) + more.get(name, 0) for name in sorted(some.keys() | more.keys())}
 
 
-def _percentiles(values: NDArray[np.float32]) -> dict[str, float | None]:
-    if not len(values):
-        return {"p50": None, "p99": None}
-    p50, p99 = np.percentile(values, [50, 99])
-    return {"p50": round(float(p50), 3), "p99": round(float(p99), 3)}
+def _percentiles(durations: Distribution) -> dict[str, float | None]:
+    p50, p99 = durations.percentiles(50, 99)
+    return {"p50": p50, "p99": p99}

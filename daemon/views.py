@@ -1,7 +1,7 @@
-"""Fitting a raw camera picture to the view a model takes: crop, colour, resize, once per source view.
+"""The view a model takes of a source: what part of the picture, how large, which colours. A declaration alone.
 
-A *view* is what lands in a frame ring and what the exported graph reads, always ``uint8``. Training code uses
-the same :func:`fit`, so a policy sees on the device what it saw when it learned.
+A *view* is what lands in a frame ring and what the exported graph reads, always ``uint8``. :mod:`daemon.pixels`
+makes one out of a picture.
 """
 
 from __future__ import annotations
@@ -9,15 +9,12 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
 
-Pixels = NDArray[np.uint8]
 PixelFormat = Literal["gray8", "rgb24"]
 
 CHANNELS: dict[PixelFormat, int] = {"gray8": 1, "rgb24": 3}
-_PIL_MODE: dict[PixelFormat, str] = {"gray8": "L", "rgb24": "RGB"}
+PILLOW_MODE: dict[PixelFormat, str] = {"gray8": "L", "rgb24": "RGB"}
+"""What Pillow calls a format."""
 MAX_SIDE = 4096
 """Largest width or height of a view, pixels: above any camera mode of a Pi-class board."""
 
@@ -61,27 +58,3 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Short text that is equal exactly for equal views: it names the ring file."""
         crop = "" if self.crop is None else f"-{self.crop.x}.{self.crop.y}.{self.crop.width}.{self.crop.height}"
         return f"{self.width}x{self.height}-{self.format}{crop}"
-
-
-def fit(raw: Pixels, view: View) -> Pixels:
-    """Fit ``raw`` to ``view``.
-
-    Args:
-        raw: ``uint8`` picture, ``(h, w)`` grey or ``(h, w, 3)`` RGB, C-contiguous.
-        view: what the model takes.
-
-    Returns:
-        ``uint8`` array of ``view.shape``; ``raw`` itself when it already is that.
-
-    Raises:
-        ValueError: the crop lies outside the picture.
-    """
-    height, width = raw.shape[:2]
-    crop = view.crop or Crop(0, 0, width, height)
-    if crop.x + crop.width > width or crop.y + crop.height > height:
-        raise ValueError(f"view {view.name}: crop {crop} lies outside the {width}x{height} picture of the source")
-    if raw.shape == view.shape and (crop.width, crop.height) == (width, height):
-        return raw
-    picture = Image.fromarray(raw).convert(_PIL_MODE[view.format])
-    box = (crop.x, crop.y, crop.x + crop.width, crop.y + crop.height)
-    return np.asarray(picture.resize((view.width, view.height), Image.Resampling.BOX, box=box))

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from rich.console import Console
 
 from daemon.child import LINES_PER_SECOND, MAX_LINE_BYTES, OutputLines
@@ -92,7 +93,7 @@ def test_the_status_line_names_agents_drops_and_what_is_not_well() -> None:
 def test_lines_and_status_reach_a_pipe(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with path.open("wb") as file:
-        display = Display(PlainScreen(file.fileno()), 0.01)
+        display = Display(lambda: PlainScreen(file.fileno()), 0.01)
         display.say("first")
         display.show(report(seconds=5.0))
         time.sleep(0.1)
@@ -106,7 +107,7 @@ def test_lines_and_status_reach_a_pipe(tmp_path: Path) -> None:
 
 def test_a_reader_that_has_stopped_blocks_nobody_and_learns_what_it_has_missed() -> None:
     reading, writing = os.pipe()
-    display = Display(PlainScreen(writing), 0.01)
+    display = Display(lambda: PlainScreen(writing), 0.01)
     start = time.monotonic()
     for number in range(KEPT_LINES + 5000):
         display.say(f"{number} " + "x" * 100)
@@ -124,7 +125,7 @@ def test_a_reader_that_has_stopped_blocks_nobody_and_learns_what_it_has_missed()
 def test_a_reader_that_has_gone_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    display = Display(PlainScreen(writing), 0.01)
+    display = Display(lambda: PlainScreen(writing), 0.01)
     display.say("nobody hears this")
     time.sleep(0.05)
     display.close()
@@ -152,11 +153,11 @@ def test_a_picture_fits_its_box_and_keeps_its_shape(
 
 
 def test_two_pixel_rows_make_a_line() -> None:
-    pixels = np.zeros((4, 3, 3), np.uint8)
-    pixels[0] = 255
+    picture = Image.new("RGB", (3, 4))
+    picture.paste((255, 255, 255), (0, 0, 3, 1))
     console = Console(width=20, color_system="truecolor", force_terminal=True)
     with console.capture() as capture:
-        console.print(half_blocks(pixels))
+        console.print(half_blocks(picture))
     lines = capture.get().splitlines()
     assert [line.count("▀") for line in lines if line] == [3, 3]
     assert "38;2;248;248;248;48;2;0;0;0" in lines[0]

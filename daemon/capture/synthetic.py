@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from daemon.config import Source
-from daemon.views import Pixels
+from daemon.pixels import Pixels
 
 BAR_PIXELS_PER_FRAME = 4
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from daemon.export.recipe import ExportError, Recipe
-from daemon.package import NUMPY_DTYPE, FrameInput, HistoryInput, Input
+from daemon.package import FrameInput, HistoryInput, Input
 
 Observation = tuple[Tensor, ...]
 """One recorded observation: the inputs in the contract's order, each with a batch axis of one."""
@@ -126,7 +126,7 @@ def _import(path: Path) -> ModuleType:
 
 def _complaints(spec: Input, array: NDArray[np.generic], actions: int) -> Iterator[str]:
     """What is wrong with the recorded array of one input."""
-    if array.dtype != NUMPY_DTYPE[spec.dtype]:
+    if array.dtype != spec.dtype:
         why = ": scaling belongs into the policy's forward" if isinstance(spec, FrameInput) else ""
         yield f"expected {spec.dtype}, found {array.dtype}{why}"
     if list(array.shape[1:]) != spec.shape[1:]:

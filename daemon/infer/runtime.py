@@ -19,7 +19,7 @@ from executorch.extension.pybindings import _C as native  # noqa: N811
 from numpy.typing import NDArray
 
 from daemon.messages import Drop
-from daemon.package import MODEL_FILE, NUMPY_DTYPE, Input, Manifest, Output
+from daemon.package import MODEL_FILE, Input, Manifest, Output
 
 METHOD = "forward"
 PROGRAM_IDENTIFIER = b"ET12"
@@ -191,7 +191,7 @@ def _metadata_complaints(meta: Any, manifest: Manifest) -> Iterator[str]:
 def _tensor(spec: Input | Output, value: Array | torch.Tensor) -> torch.Tensor:
     """``value`` as a tensor over the same memory, or a refusal that says what was expected and what came."""
     array = value.numpy() if isinstance(value, torch.Tensor) else value
-    if array.dtype != NUMPY_DTYPE[spec.dtype] or list(array.shape) != spec.shape:
+    if array.dtype != spec.dtype or list(array.shape) != spec.shape:
         got = f"{array.dtype} {list(array.shape)}"
         raise RuntimeFailure("malformed", f"input {spec.name}: expected {spec.dtype} {spec.shape}, got {got}")
     if not array.flags.c_contiguous:

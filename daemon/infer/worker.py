@@ -39,7 +39,6 @@ from daemon.messages import (
 )
 from daemon.package import (
     MANIFEST_FILE,
-    NUMPY_DTYPE,
     FrameInput,
     Manifest,
     PackageError,
@@ -207,7 +206,7 @@ class Worker:
 
 
 def _array(tensor: InlineTensor) -> Array:
-    dtype = np.dtype(NUMPY_DTYPE[tensor.dtype])
+    dtype = np.dtype(tensor.dtype)
     if len(tensor.data) != math.prod(tensor.shape) * dtype.itemsize:
         raise RuntimeFailure("malformed", f"{len(tensor.data)} bytes are not {tensor.dtype} {tensor.shape}")
     return np.frombuffer(tensor.data, dtype).reshape(tensor.shape)

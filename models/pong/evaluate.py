@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.progress import Progress, TimeRemainingColumn
 from rich.table import Table
 
-from daemon.views import Pixels
+from daemon.pixels import Pixels
 from models.pong.play import Choice, Disturbance, Tokens, expert_choice, play, policy_choice
 from models.pong.policy import load
 

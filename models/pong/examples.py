@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from daemon.views import Pixels
+from daemon.pixels import Pixels
 from models.pong.evaluate import eager_logits
 from models.pong.play import Disturbance, Episode, Tokens, policy_choice
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from daemon.pixels import Pixels, fit
 from daemon.simulate.pong import ACTIONS
-from daemon.views import Pixels, fit
 from models.pong.play import Disturbance, Episode, expert_choice
 from models.pong.policy import FIELD, HALF_SPAN, POINTS, VIEW, Keypoints
 

@@ -16,8 +16,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from daemon.pixels import Pixels, fit
 from daemon.simulate.pong import ACTIONS, FRAMES_PER_DECISION, NEUTRAL, PongGame
-from daemon.views import Pixels, fit
 from models.pong import expert
 from models.pong.policy import HISTORY, PADDING_TOKEN, STACK, VIEW
 

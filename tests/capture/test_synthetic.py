@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from daemon.capture.synthetic import SyntheticCamera
 from daemon.config import Source
-from daemon.views import Crop, View, fit
+from daemon.pixels import fit
+from daemon.views import Crop, View
 
 CAMERA = SyntheticCamera(Source(kind="synthetic", width=64, height=48))
 

@@ -13,8 +13,8 @@ pytest.importorskip("ale_py")
 
 from rich.progress import Progress  # noqa: E402
 
+from daemon.pixels import Pixels  # noqa: E402
 from daemon.simulate.pong import ACTIONS  # noqa: E402
-from daemon.views import Pixels  # noqa: E402
 from models.pong import distil, evaluate, examples, expert, perceive, train  # noqa: E402
 from models.pong.play import UNDISTURBED, Disturbance, Episode, FrameStack, Tokens, expert_choice, policy_choice  # noqa: E402
 from models.pong.policy import HISTORY, PADDING_TOKEN, POINTS, STACK, VIEW, PongPolicy, load  # noqa: E402
