@@ -22,8 +22,8 @@ constexpr std::size_t kMaxPackedManifest = 3 * kMaxManifestBytes;
 
 std::span<const std::byte> within(std::span<const std::byte> data, std::size_t max_bytes) {
   if (data.size() > max_bytes) {
-    throw Refused("message of " + std::to_string(data.size()) + " bytes; this link takes " +
-                  std::to_string(max_bytes) + " at most");
+    throw Refused("message of " + std::to_string(data.size()) + " bytes; this link takes " + std::to_string(max_bytes) +
+                  " at most");
   }
   return data;
 }
@@ -44,7 +44,7 @@ std::optional<Value> first_type(Value message) {
 Incoming::Incoming(std::span<const std::byte> data, std::size_t max_bytes, std::string_view carried)
     : data_(within(data, max_bytes)), carried_(carried), tokens_(tokenize(data)) {
   if (root().kind() != Kind::map) {
-    throw Refused("not a msgpack map but " + describe(root()));
+    throw Refused("not a msgpack map but " + std::string(kind_name(root().kind())));
   }
   type_ = first_type(root());
 }

@@ -12,31 +12,6 @@ namespace {
 // Of a foreign text, in a refusal.
 constexpr std::size_t kShown = 60;
 
-std::string_view kind_name(Kind kind) {
-  switch (kind) {
-    case Kind::nil:
-      return "null";
-    case Kind::boolean:
-      return "bool";
-    case Kind::unsigned_integer:
-    case Kind::signed_integer:
-      return "int";
-    case Kind::real:
-      return "float";
-    case Kind::text:
-      return "str";
-    case Kind::bytes:
-      return "bytes";
-    case Kind::extension:
-      return "ext";
-    case Kind::array:
-      return "array";
-    case Kind::map:
-      return "object";
-  }
-  return "nothing";
-}
-
 std::string quoted(std::string_view text, char quote) { return quote + fit_text(text, kShown) + quote; }
 
 [[noreturn]] void refuse_limit(std::string_view kind, const std::string& limit, const Path& at) {
@@ -45,8 +20,8 @@ std::string quoted(std::string_view text, char quote) { return quote + fit_text(
 
 std::string number(double value) {
   std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  return {digits.data(), end};
+  const std::to_chars_result written = std::to_chars(digits.data(), digits.data() + digits.size(), value);
+  return {digits.data(), written.ptr};
 }
 
 // A whole number is a float as well, as in JSON.
@@ -73,11 +48,38 @@ std::size_t require_utf8(std::string_view text, const Path& at) {
 
 }  // namespace
 
-std::string Path::text() const {
-  if (outer_ == nullptr) {
-    return "$";
+std::string_view kind_name(Kind kind) {
+  switch (kind) {
+    case Kind::nil:
+      return "null";
+    case Kind::boolean:
+      return "bool";
+    case Kind::unsigned_integer:
+    case Kind::signed_integer:
+      return "int";
+    case Kind::real:
+      return "float";
+    case Kind::text:
+      return "str";
+    case Kind::bytes:
+      return "bytes";
+    case Kind::extension:
+      return "ext";
+    case Kind::array:
+      return "array";
+    case Kind::map:
+      return "object";
   }
-  return outer_->text() + (name_.empty() ? '[' + std::to_string(index_) + ']' : '.' + fit_text(name_, kShown));
+  return "nothing";
+}
+
+std::string Path::text() const {
+  std::string text;
+  for (const Path* part = this; part->outer_ != nullptr; part = part->outer_) {
+    const bool is_element = part->name_.empty();
+    text.insert(0, is_element ? '[' + std::to_string(part->index_) + ']' : '.' + fit_text(part->name_, kShown));
+  }
+  return '$' + text;
 }
 
 void refuse(const std::string& what, const Path& at) {
@@ -87,6 +89,10 @@ void refuse(const std::string& what, const Path& at) {
 
 void refuse_kind(std::string_view expected, Value found, const Path& at) {
   refuse("Expected " + quoted(expected, '`') + ", got " + quoted(kind_name(found.kind()), '`'), at);
+}
+
+void refuse_key(Value found, const Path& at) {
+  refuse("Expected `str` as key, got " + quoted(kind_name(found.kind()), '`'), at);
 }
 
 void refuse_unknown(std::string_view name, const Path& at) {

@@ -60,8 +60,12 @@ struct Pattern {
   bool (*matches)(std::string_view);
 };
 
+// "int", "array": as a refusal names it.
+std::string_view kind_name(Kind kind);
+
 [[noreturn]] void refuse(const std::string& what, const Path& at);
 [[noreturn]] void refuse_kind(std::string_view expected, Value found, const Path& at);
+[[noreturn]] void refuse_key(Value found, const Path& at);
 [[noreturn]] void refuse_unknown(std::string_view name, const Path& at);
 [[noreturn]] void refuse_missing(std::string_view name, const Path& at);
 [[noreturn]] void refuse_choice(std::string_view found, const Path& at);
@@ -106,7 +110,9 @@ void for_members(Value found, const Path& at, Visit visit) {
   require_kind(Kind::map, "object", found, at);
   Value next = found.first();
   for (std::uint64_t i = 0; i < found.count(); ++i) {
-    require_kind(Kind::text, "str", next, at);
+    if (next.kind() != Kind::text) {
+      refuse_key(next, at);
+    }
     const Value value = next.after();
     visit(next.content(), value);
     next = value.after();

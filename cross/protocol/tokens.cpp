@@ -14,7 +14,7 @@ namespace {
 // Told by msgpack's parser what it finds, in order.
 class Recorder : public msgpack::null_visitor {
  public:
-  explicit Recorder(std::vector<Token>& tokens) : tokens_(tokens) {}
+  Recorder(std::vector<Token>& tokens, std::size_t size) : tokens_(tokens), size_(size) {}
 
   bool visit_nil() { return add(Kind::nil, 0); }
   bool visit_boolean(bool value) { return add(Kind::boolean, value ? 1 : 0); }
@@ -34,10 +34,10 @@ class Recorder : public msgpack::null_visitor {
   bool end_map() { return close(); }
 
   [[noreturn]] static void parse_error(std::size_t /*parsed*/, std::size_t at) {
-    refuse("no value begins with byte " + std::to_string(at));
+    refuse("no value begins as byte " + std::to_string(at) + " does");
   }
-  [[noreturn]] static void insufficient_bytes(std::size_t /*parsed*/, std::size_t at) {
-    refuse("it ends after byte " + std::to_string(at) + ", in the middle");
+  [[noreturn]] void insufficient_bytes(std::size_t /*parsed*/, std::size_t /*at*/) const {
+    refuse("its " + std::to_string(size_) + " bytes end within a value");
   }
 
  private:
@@ -61,6 +61,7 @@ class Recorder : public msgpack::null_visitor {
   }
 
   std::vector<Token>& tokens_;
+  std::size_t size_;
   std::vector<std::size_t> open_;
 };
 
@@ -75,12 +76,12 @@ std::string_view Value::content() const {
 
 std::vector<Token> tokenize(std::span<const std::byte> data) {
   std::vector<Token> tokens;
-  Recorder recorder(tokens);
+  Recorder recorder(tokens, data.size());
   std::size_t used = 0;
   // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): bytes as msgpack names them
   msgpack::parse(reinterpret_cast<const char*>(data.data()), data.size(), used, recorder);
   if (used != data.size()) {
-    refuse(std::to_string(data.size() - used) + " bytes follow it");
+    refuse(std::to_string(data.size() - used) + " bytes follow its end");
   }
   return tokens;
 }

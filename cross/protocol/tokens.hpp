@@ -13,7 +13,18 @@ namespace reflexd::protocol {
 // Arrays and maps within one another. Declared messages need 5; more can stand only in a field that is ignored.
 inline constexpr std::size_t kMaxDepth = 512;
 
-enum class Kind : std::uint8_t { nil, boolean, unsigned_integer, signed_integer, real, text, bytes, extension, array, map };
+enum class Kind : std::uint8_t {
+  nil,
+  boolean,
+  unsigned_integer,
+  signed_integer,
+  real,
+  text,
+  bytes,
+  extension,
+  array,
+  map
+};
 
 struct Token {
   Kind kind{};

@@ -23,9 +23,6 @@ class Writer {
   static constexpr char kMap32 = '\xdf';
 
   explicit Writer(std::string& out) : sink_{&out}, packer_(sink_) {}
-  // The packer refers to the sink beside it.
-  Writer(const Writer&) = delete;
-  Writer& operator=(const Writer&) = delete;
 
   bool nil() { return packer_.pack_nil(), true; }
   bool boolean(bool value) { return value ? packer_.pack_true() : packer_.pack_false(), true; }
@@ -59,7 +56,7 @@ class Writer {
  private:
   struct Sink {
     std::string* out;
-    void write(const char* data, std::size_t size) { out->append(data, size); }
+    void write(const char* data, std::size_t size) const { out->append(data, size); }
   };
 
   static std::uint32_t narrowed(std::size_t size) { return static_cast<std::uint32_t>(size); }
