@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 from cross.protocol.generator.types import constant
 from daemon import frames, messages, package, views
 from daemon.declarations import declarations_digest
@@ -44,7 +42,7 @@ def _text(name: str, value: str) -> str:
 
 def _sizes() -> str:
     channels: dict[str, int] = dict(views.CHANNELS.items())
-    items: dict[str, int] = {name: np.dtype(kind).itemsize for name, kind in package.NUMPY_DTYPE.items()}
+    items: dict[str, int] = dict(package.ITEM_BYTES.items())
     return (
         f"\n// Bytes of one element.\n{_table('item_bytes', 'DType', items)}\n"
         f"\n// Bytes of one pixel.\n{_table('pixel_bytes', 'PixelFormat', channels)}\n"
