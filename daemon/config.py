@@ -13,10 +13,11 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from daemon.messages import NAME_PATTERN, ActionName, Name
+from daemon.section import Section
+from daemon.sources import SOURCE_TABLES, CameraControl, Rate, Source, SourceTable
 from daemon.worlds import Game
 
 Probability = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
-Rate = Annotated[float, msgspec.Meta(gt=0.0, le=1000.0)]
 Millis = Annotated[float, msgspec.Meta(gt=0.0, le=60_000.0)]
 MillisOrOff = Annotated[float, msgspec.Meta(ge=0.0, le=60_000.0)]
 Priority = Annotated[int, msgspec.Meta(ge=0, le=9)]
@@ -28,10 +29,6 @@ WorkerWanted = Literal["auto", WorkerKind]
 
 class ConfigError(ValueError):
     """A configuration that must not run; names file, key, value and what was expected."""
-
-
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of the configuration's tables: an unknown key is an error."""
 
 
 class World(Section, frozen=True, kw_only=True):
@@ -57,21 +54,6 @@ class World(Section, frozen=True, kw_only=True):
     start: Literal["first_action", "at_once"] = "first_action"
     sticky: Probability = 0.0
     failsafe_ms: Millis = 250.0
-
-
-class Source(Section, frozen=True, kw_only=True):
-    """``[sources.NAME]``: a camera or what stands in for one.
-
-    Attributes:
-        kind: ``synthetic`` draws a moving test picture.
-        width, height: size of the raw picture, pixels.
-        fps: frames per second.
-    """
-
-    kind: Literal["synthetic"]
-    width: Annotated[int, msgspec.Meta(ge=16, le=4096)] = 640
-    height: Annotated[int, msgspec.Meta(ge=16, le=4096)] = 480
-    fps: Rate = 30.0
 
 
 class Agent(Section, frozen=True, kw_only=True):
@@ -225,7 +207,7 @@ def parse(path: Path) -> Config:
         raise ConfigError(f"{path}: {_explain(str(error), values)}") from None
 
 
-_TABLES: dict[str, type[Section]] = {
+_TABLES: dict[str, Any] = {
     "daemon": Daemon,
     "worlds": World,
     "sources": Source,
@@ -242,21 +224,47 @@ def _explain(error: str, values: Any) -> str:
     if where.startswith("`key`"):
         wrong = [name for name in values[keys[0]] if not re.search(NAME_PATTERN, name)]
         return f"{keys[0]}: name {wrong[0]!r}: {problem}"
+    whole = values
     for i, key in enumerate(keys):
         if key == "...":
-            keys[i] = key = _culprit(values, _TABLES[keys[0]])
+            keys[i] = key = _culprit(values, _TABLES[keys[0]] if i == 1 else CameraControl)
         values = values[int(key)] if isinstance(values, list) else values[key]
-    if problem.startswith("Invalid enum value"):
-        kinds = {field.name: field.type for field in msgspec.structs.fields(_TABLES[keys[0]])}
-        problem = f"expected one of {', '.join(get_args(kinds[keys[-1]]))}"
-    if "unknown field" in problem:
-        table = Channel if "channels" in keys else _TABLES[keys[0]] if keys else Config
-        problem += f"; expected one of {', '.join(field.name for field in msgspec.structs.fields(table))}"
+    if accepted := _accepted(problem, keys, whole):
+        problem = accepted
     path = ".".join(keys) or "top level"
     return f"{path}: {problem}" if isinstance(values, dict) else f"{path} = {values!r:.80}: {problem}"
 
 
-def _culprit(tables: dict[str, Any], kind: type[Section]) -> str:
+def _accepted(problem: str, keys: list[str], values: Any) -> str:
+    """The problem in words that name what would be accepted there, where msgspec's do not."""
+    if problem.startswith("Invalid value"):
+        return f"expected one of {', '.join(SOURCE_TABLES)}"
+    if problem.startswith("Invalid enum value"):
+        return f"expected one of {', '.join(get_args(_fields(keys, values)[keys[-1]]))}"
+    if "unknown field" in problem:
+        return f"{problem}; expected one of {', '.join(_fields(keys, values))}"
+    if "required field `kind`" in problem:
+        return f"{problem}; expected one of {', '.join(SOURCE_TABLES)}"
+    return ""
+
+
+def _fields(keys: list[str], values: Any) -> dict[str, Any]:
+    """Key to type of the table that ``keys`` lead into."""
+    return {field.name: field.type for field in msgspec.structs.fields(_table(keys, values))}
+
+
+def _table(keys: list[str], values: Any) -> type[Section]:
+    if not keys:
+        return Config
+    if "channels" in keys:
+        return Channel
+    if keys[0] == "sources":
+        return SOURCE_TABLES.get(values["sources"][keys[1]].get("kind"), SourceTable)
+    table: type[Section] = _TABLES[keys[0]]
+    return table
+
+
+def _culprit(tables: dict[str, Any], kind: Any) -> str:
     """The name of the first table that is not a ``kind``: msgspec's path leaves names out."""
     for name, table in tables.items():
         try:

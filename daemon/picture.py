@@ -67,7 +67,7 @@ def fit_cells(view: View, columns: int, rows: int) -> tuple[int, int]:
 
     It has the shape of what the camera sees: a view may squeeze its crop, as Pong's halves the width.
     """
-    shape = view.crop or view
+    shape = view if view.crop is None or view.letterbox is not None else view.crop
     width = min(columns, view.width, round(2 * rows * shape.width / shape.height))
     return max(1, width), max(1, min(rows, round(width * shape.height / shape.width / 2)))
 

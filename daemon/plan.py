@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from daemon.config import Actuator, Agent, Config, ConfigError, Source, parse
-from daemon.package import FrameInput, LogitsOutput, Manifest, PackageError, read_manifest
+from daemon.config import Actuator, Agent, Config, ConfigError, parse
+from daemon.package import LogitsOutput, Manifest, PackageError, read_manifest
 from daemon.views import View
 from daemon.worlds import WORLDS, WorldFacts
 
@@ -149,16 +149,19 @@ def _agent_complaints(agent: Agent, config: Config, manifest: Manifest) -> Itera
     elif len(manifest.output.units) != len(actuator.channels):
         values, channels = len(manifest.output.units), len(actuator.channels)
         yield f"package = {agent.package!r}: gives {values} values, actuators.{agent.actuator} has {channels} channels"
-    if agent.source in config.sources:
-        yield from _view_complaints(manifest.frame, config.sources[agent.source])
-    elif agent.source in config.worlds:
-        yield from _view_complaints(manifest.frame, WORLDS[config.worlds[agent.source].game])
+    size = _picture_size(config, agent.source)
+    crop = manifest.frame.view.crop
+    if size is not None and crop is not None and not crop.within(*size):
+        yield f"package: its view {manifest.frame.view.name} lies outside the source's {size[0]}x{size[1]} picture"
 
 
-def _view_complaints(frame: FrameInput, source: Source | WorldFacts) -> Iterator[str]:
-    crop = frame.view.crop
-    if crop is not None and (crop.x + crop.width > source.width or crop.y + crop.height > source.height):
-        yield f"package: its view {frame.view.name} lies outside the source's {source.width}x{source.height} picture"
+def _picture_size(config: Config, source: str) -> tuple[int, int] | None:
+    """Width and height of a source's raw picture where the configuration says it."""
+    found = config.sources.get(source)
+    if source in config.worlds:
+        world = WORLDS[config.worlds[source].game]
+        return world.width, world.height
+    return None if found is None else (found.width, found.height)
 
 
 def _names(names: Iterable[str]) -> str:

@@ -20,6 +20,7 @@ MAX_SIDE = 4096
 
 Side = Annotated[int, msgspec.Meta(ge=1, le=MAX_SIDE)]
 Offset = Annotated[int, msgspec.Meta(ge=0, le=MAX_SIDE - 1)]
+Brightness = Annotated[int, msgspec.Meta(ge=0, le=255)]
 
 
 class Crop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,17 +31,24 @@ class Crop(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     width: Side
     height: Side
 
+    def within(self, width: int, height: int) -> bool:
+        """Whether a picture of this size has all of it."""
+        return self.x + self.width <= width and self.y + self.height <= height
+
 
 class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Shape and colour of the frames one model reads from one source.
 
-    ``gray8`` is ITU-R 601 luma. Resizing averages over the area that falls into a pixel (box filter).
+    ``gray8`` is ITU-R 601 luma. Resizing averages over the area that falls into a pixel (box filter). ``letterbox``
+    keeps the proportions of the (cropped) picture, in the middle between bars of this brightness; without it the
+    picture is stretched to the view's size.
     """
 
     width: Side
     height: Side
     format: PixelFormat
     crop: Crop | None = None
+    letterbox: Brightness | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -57,4 +65,5 @@ class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def name(self) -> str:
         """Short text that is equal exactly for equal views: it names the ring file."""
         crop = "" if self.crop is None else f"-{self.crop.x}.{self.crop.y}.{self.crop.width}.{self.crop.height}"
-        return f"{self.width}x{self.height}-{self.format}{crop}"
+        bars = "" if self.letterbox is None else f"-bars{self.letterbox}"
+        return f"{self.width}x{self.height}-{self.format}{crop}{bars}"

@@ -13,10 +13,12 @@ from typing import Any, get_origin, get_type_hints
 import msgspec
 from msgspec.inspect import FloatType, IntType, LiteralType, type_info
 
-from daemon.config import Actuator, Agent, Channel, Daemon, Infer, Section, Source, World
+from daemon.config import Actuator, Agent, Channel, Daemon, Infer, World
+from daemon.section import Section
+from daemon.sources import SOURCE_TABLES
 
 PAGE = Path(__file__).with_name("configuration.md")
-TABLES: list[type[Section]] = [Daemon, World, Source, Agent, Actuator, Channel, Infer]
+TABLES: list[type[Section]] = [Daemon, World, *SOURCE_TABLES.values(), Agent, Actuator, Channel, Infer]
 HEAD = """# Configuration
 
 One TOML file says everything about a run. Every key is checked before anything starts; an unknown key, a value of
@@ -33,8 +35,8 @@ def page() -> str:
 
 
 def _table(table: type[Section]) -> str:
-    summary, _, attributes = inspect.cleandoc(table.__doc__ or "").partition("\nAttributes:\n")
-    meanings = _meanings(attributes)
+    summary = inspect.cleandoc(table.__doc__ or "").partition("\nAttributes:\n")[0]
+    meanings = _meanings(table)
     rows = [
         f"| `{field.name}` | {_default(field)} | {_limits(table, field.name)} | {meanings[field.name]} |"
         for field in msgspec.structs.fields(table)
@@ -46,13 +48,15 @@ def _table(table: type[Section]) -> str:
     )
 
 
-def _meanings(attributes: str) -> dict[str, str]:
-    """Key to text of an ``Attributes:`` section; one entry may describe several keys."""
+def _meanings(table: type[Section]) -> dict[str, str]:
+    """Key to text of the ``Attributes:`` sections of a table and of what it inherits from."""
     found = {}
-    for entry in re.split(r"\n(?=    \S)", attributes.rstrip()):
-        names, _, text = entry.partition(":")
-        meaning = " ".join(text.split()).replace("``", "`").replace("|", "\\|")
-        found.update({name.strip(): meaning for name in names.split(",")})
+    for part in table.__mro__:
+        attributes = inspect.cleandoc(part.__doc__ or "").partition("\nAttributes:\n")[2]
+        for entry in re.split(r"\n(?=    \S)", attributes.rstrip()):
+            names, _, text = entry.partition(":")
+            meaning = " ".join(text.split()).replace("``", "`").replace("|", "\\|")
+            found.update({name.strip(): meaning for name in names.split(",")})
     return found
 
 
@@ -60,7 +64,7 @@ def _default(field: Any) -> str:
     if field.required:
         return "required"
     value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-    return "" if value in (None, "", []) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    return "" if value in (None, "", [], {}) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def _limits(table: type[Section], key: str) -> str:
@@ -71,7 +75,13 @@ def _limits(table: type[Section], key: str) -> str:
     if isinstance(kind, IntType | FloatType):
         return _range(kind)
     plain = get_origin(hint) or hint
-    return {"str": "text", "bool": "true, false", "list": "a list"}.get(getattr(plain, "__name__", ""), "")
+    return {
+        "str": "text",
+        "bool": "true, false",
+        "list": "a list",
+        "dict": "a table",
+        "UnionType": "a number or text",
+    }.get(getattr(plain, "__name__", ""), "")
 
 
 def _range(kind: IntType | FloatType) -> str:

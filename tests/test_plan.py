@@ -109,6 +109,17 @@ WRONG: dict[str, tuple[str, str, str]] = {
         'neutral = "STAY"\nforbidden = [["LEFT", "STAY"]]',
         "the way to neutral cannot be forbidden",
     ),
+    "a kind of source there is not": (
+        'kind = "synthetic"',
+        'kind = "eye"',
+        r"sources.cam.kind = 'eye': expected one of synthetic",
+    ),
+    "a key another kind of source has": (
+        "height = 48",
+        "depth = 48",
+        r"sources.cam: .*`depth`; expected one of fps, w",
+    ),
+    "a value out of its limits": ("height = 48", "height = 4", r"sources.cam.height = 4: Expected `int` >= 16"),
 }
 
 

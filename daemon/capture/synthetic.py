@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from daemon.config import Source
 from daemon.pixels import Pixels
+from daemon.sources import Synthetic
 
 BAR_PIXELS_PER_FRAME = 4
 
@@ -13,7 +13,7 @@ BAR_PIXELS_PER_FRAME = 4
 class SyntheticCamera:
     """Colour gradients under a bright bar that moves from left to right; equal frame numbers give equal pictures."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Synthetic) -> None:
         self._width = source.width
         self._picture = np.empty((source.height, source.width, 3), np.uint8)
         self._picture[..., 0] = np.linspace(0, 200, source.width, dtype=np.uint8)

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.capture.synthetic import SyntheticCamera
-from daemon.config import Source
 from daemon.pixels import fit
+from daemon.sources import Synthetic
 from daemon.views import Crop, View
 
-CAMERA = SyntheticCamera(Source(kind="synthetic", width=64, height=48))
+CAMERA = SyntheticCamera(Synthetic(width=64, height=48))
 
 
 def test_pictures_move_and_repeat_by_number() -> None:
@@ -39,6 +39,23 @@ def test_crop_and_area_average_are_exact_for_whole_factors() -> None:
 def test_grey_is_the_luma_of_the_recommendation() -> None:
     colours = np.array([[[255, 0, 0], [0, 255, 0], [0, 0, 255], [255, 255, 255]]], np.uint8)
     assert fit(colours, View(4, 1, "gray8")).tolist() == [[76, 150, 29, 255]]
+
+
+def test_a_letterboxed_view_keeps_the_proportions_between_bars() -> None:
+    picture = CAMERA.picture(3)
+    wide = fit(picture, View(32, 32, "rgb24", letterbox=114))
+    assert np.array_equal(wide[4:28], fit(picture, View(32, 24, "rgb24")))
+    assert (wide[:4] == 114).all()
+    assert (wide[28:] == 114).all()
+    high = fit(picture, View(40, 24, "gray8", Crop(x=0, y=0, width=32, height=48), letterbox=0))
+    assert np.array_equal(high[:, 12:28], fit(picture, View(16, 24, "gray8", Crop(x=0, y=0, width=32, height=48))))
+    assert not high[:, :12].any()
+    assert not high[:, 28:].any()
+
+
+def test_views_that_differ_have_names_that_differ() -> None:
+    views = [View(8, 8, "gray8", letterbox=bars) for bars in (None, 0, 114)] + [View(8, 8, "rgb24")]
+    assert len({view.name for view in views}) == len(views)
 
 
 def test_a_crop_outside_the_picture_is_refused() -> None:
