@@ -21,7 +21,8 @@ LINGER_MS = 100
 """How long a closing socket may try to get its last messages out: stopping stays bounded whoever is absent."""
 _READABLE = int(zmq.POLLIN)
 RECONNECT_MS = 20
-"""First pause before a lost peer is tried again; doubles up to ten times that."""
+"""Pause before an absent peer is tried again; ZeroMQ adds up to as much by chance. It never grows: at the start of a
+run, and after a restart, the first frame and the first action wait for it."""
 AT_ONCE = 256
 """Messages taken from a socket in one go; a flood waits for the next turn, and the loop's other work goes on."""
 
@@ -85,7 +86,6 @@ class Bus:
         socket.setsockopt(zmq.RCVHWM, topic.queue)
         socket.setsockopt(zmq.MAXMSGSIZE, max(topic.max_bytes, REPLIES.max_bytes))
         socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
-        socket.setsockopt(zmq.RECONNECT_IVL_MAX, 10 * RECONNECT_MS)
         address = self._runtime.endpoint(name, instance)
         if topic.binds == end:
             _clear_leftover(Path(address.removeprefix("ipc://")))

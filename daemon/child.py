@@ -16,6 +16,8 @@ MAX_LINE_BYTES = 2048
 _READ_BYTES = 64 * 1024
 _READS_PER_TURN = 16
 _SECOND_NS = 1_000_000_000
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
+"""Unless it is set: numpy's BLAS, which no stage calls, would start a thread per core and have them spin at start."""
 _PACKAGE_ROOT = str(Path(__file__).resolve().parent.parent)
 
 
@@ -39,7 +41,7 @@ class Child:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             pass_fds=(lifeline,),
-            env={**os.environ, LIFELINE_VARIABLE: str(lifeline), "PYTHONPATH": path},
+            env={**_ENVIRONMENT, **os.environ, LIFELINE_VARIABLE: str(lifeline), "PYTHONPATH": path},
         )
         self.pid = self._process.pid
         self.silent = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 import zmq
@@ -14,7 +15,7 @@ from daemon.process import Ready
 from daemon.statistics import Report, Statistics
 from daemon.supervise import TURN_NS, Supervisor
 from daemon.table import Entry
-from daemon.usage import Usage
+from daemon.usage import Usage, process_start_ns
 
 _SAMPLE_EVERY_NS = 1_000_000_000
 _SETTLE_NS = 300_000_000
@@ -36,6 +37,7 @@ class Course:
         self._workers: dict[str, dict[str, int]] = {}
         self._usage: dict[str, Usage] = {}
         self._start_ns = self._sample_due_ns = time.monotonic_ns()
+        self._launched_ns = process_start_ns()
         self._done_ns: int | None = None
         self.report: Report = {}
         """The newest report; complete after :meth:`shutdown`."""
@@ -125,8 +127,8 @@ class Course:
         return policy.phase in ("down", "killed") or (policy.phase == "starting" and policy.restarts > 0)
 
     def _sample(self, now_ns: int) -> None:
-        """Look at every process and at the workers each has named."""
-        pids = {}
+        """Look at this process, at every child and at the workers each has named."""
+        pids = {"run": os.getpid()}
         for identity, watched in self._supervisor.watched.items():
             if watched.child is None:
                 continue
@@ -147,4 +149,11 @@ class Course:
             if watched:
                 processes[name] |= self._statistics.process(name)
         seconds = round((now_ns - self._start_ns) / 1e9, 3)
-        return {"seconds": seconds, **self._statistics.report(), "processes": processes}
+        first_ns = self._statistics.first_action_ns
+        first_ms = None if first_ns is None else round((first_ns - self._launched_ns) / 1e6)
+        return {
+            "seconds": seconds,
+            "first_action_ms": first_ms,
+            **self._statistics.report(),
+            "processes": processes,
+        }

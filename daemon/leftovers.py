@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
-
 from daemon.process import LIFELINE_VARIABLE
 from daemon.runtime import InstanceLock, RuntimeFolder, RuntimeFolderError
 from daemon.table import Entry
@@ -64,11 +62,12 @@ def _owner(lock: Path) -> int | None:
 def _was_supervised(pid: int) -> bool:
     """Whether a supervisor has started this process: it has given it a lifeline."""
     try:
-        return LIFELINE_VARIABLE in psutil.Process(pid).environ()
-    except psutil.NoSuchProcess:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except (FileNotFoundError, ProcessLookupError):
         return True  # it has just gone, which is all we want of it
-    except (psutil.Error, OSError):
+    except OSError:
         return False
+    return any(variable.startswith(f"{LIFELINE_VARIABLE}=".encode()) for variable in variables)
 
 
 def _kill_group(pid: int) -> None:

@@ -66,7 +66,8 @@ class AgentStatistics:
     def __init__(self) -> None:
         self.samples = Samples()
         self.refused = 0
-        self._first_ns = self._last_ns = 0
+        self.first_ns = self._last_ns = 0
+        """When its first and its last action were applied; 0 before."""
 
     @property
     def decided(self) -> bool:
@@ -75,13 +76,13 @@ class AgentStatistics:
 
     def applied(self, message: Applied) -> None:
         """One of its proposals has become an action."""
-        self._first_ns = self._first_ns or message.applied_ns
+        self.first_ns = self.first_ns or message.applied_ns
         self._last_ns = message.applied_ns
         self.samples.add((message.applied_ns - message.sensor_ns) / 1e6, message.forward_ns / 1e6)
 
     def report(self) -> Report:
         """Decisions applied, their rate over the whole run, and times."""
-        seconds = (self._last_ns - self._first_ns) / 1e9
+        seconds = (self._last_ns - self.first_ns) / 1e9
         rate = (self.samples.count - 1) / seconds if seconds > 0 else 0.0
         return {"decisions": self.samples.count, "rate_hz": round(rate, 3), **self.samples.report()}
 
@@ -141,6 +142,11 @@ class Statistics:
             agent.refused += 1
         elif message.cause in ("proposal", "clamped"):
             agent.applied(message)
+
+    @property
+    def first_action_ns(self) -> int | None:
+        """CLOCK_MONOTONIC when the first action of any agent was applied; None before."""
+        return min((agent.first_ns for agent in self.agents.values() if agent.first_ns), default=None)
 
     def world(self, world: str, message: WorldState) -> None:
         """Take a world's score."""

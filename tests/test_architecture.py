@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[1]
 STAGES = ["capture", "simulate", "infer", "actuate"]
 HOST_SIDE = ["export"]
 HEAVY = {"torch", "executorch", "torchao"}
+PIXELS = {"numpy", "PIL"}
 HARDWARE = {"picamera2", "gpiozero", "lgpio", "ale_py", "evdev", "serial"}
 TORCH_MAY = {"daemon/infer/runtime.py", "daemon/infer/worker.py", "daemon/infer/verify_child.py"}
 ALE_MAY = {"daemon/simulate/pong.py"}
@@ -24,6 +25,7 @@ PURE = [
     "restart.py",
     "table.py",
     "statistics.py",
+    "distribution.py",
     "infer/history.py",
     "infer/encode.py",
     "infer/decode.py",
@@ -92,7 +94,18 @@ def test_pure_modules_have_no_clock_and_no_sockets(name: str) -> None:
     assert not any(call.endswith((".now", "monotonic_ns", "monotonic", ".open")) for call in calls), name
 
 
-@pytest.mark.parametrize("module", ["capture.service", "infer.service", "actuate.service", "cli"])
-def test_the_device_core_loads_without_torch(module: str) -> None:
-    check = f"import sys, daemon.{module}; assert not {{'torch', 'executorch', 'ale_py'}} & set(sys.modules)"
+@pytest.mark.parametrize(
+    ("modules", "unwanted"),
+    [
+        ("daemon.actuate.service", HEAVY | HARDWARE | PIXELS | {"rich"}),
+        ("daemon.infer.service", HEAVY | HARDWARE | PIXELS | {"rich"}),
+        ("daemon.capture.service", HEAVY | HARDWARE | {"rich"}),
+        ("daemon.simulate.service", HEAVY | {"rich"}),
+        ("daemon.cli, daemon.operate", HEAVY | HARDWARE | PIXELS | {"rich", "importlib.metadata"}),
+        ("daemon.cli, daemon.plan, daemon.run", HEAVY | HARDWARE | PIXELS | {"rich", "importlib.metadata"}),
+    ],
+)
+def test_a_process_loads_only_what_it_uses(modules: str, unwanted: set[str]) -> None:
+    """Each of these costs every start 15 to 100 ms and up to 12 MB; torch a hundred times that."""
+    check = f"import sys, {modules}; found = {unwanted} & set(sys.modules); assert not found, found"
     subprocess.run([sys.executable, "-c", check], check=True, cwd=ROOT, timeout=60)

@@ -244,10 +244,12 @@ def test_the_report_names_processes_their_workers_and_versions(runtime: Path) ->
     assert report["config"] == "/none.toml"
     assert report["versions"]["python"]
     assert report["worker"].keys() == {"kind", "path", "why", "versions"}
-    assert set(report["processes"]) == {"infer", "infer/worker0", "actuate@paddle"}
+    assert set(report["processes"]) == {"run", "infer", "infer/worker0", "actuate@paddle"}
     assert report["processes"]["infer"]["rss_mb"] > 10
     assert report["processes"]["infer"]["state"] == "running"
+    assert report["processes"]["run"]["rss_mb"] > 10
     assert report["agents"]["player"]["decisions"] == 0
+    assert report["first_action_ms"] is None
 
 
 def test_the_run_ends_when_every_world_is_done(runtime: Path) -> None:

@@ -116,6 +116,15 @@ def test_an_unknown_agent_changes_nothing() -> None:
     assert [one["decisions"] for one in statistics.report()["agents"].values()] == [0, 0]
 
 
+def test_the_first_action_is_the_first_of_any_agent_and_no_neutral() -> None:
+    statistics = Statistics(CONFIG)
+    statistics.applied("wheels", msgspec.structs.replace(applied(1), cause="start", agent=""))
+    assert statistics.first_action_ns is None
+    for seq, name in ((9, "driver"), (5, "player"), (10, "player")):
+        statistics.applied("paddle", applied(seq, agent=name))
+    assert statistics.first_action_ns == applied(5).applied_ns
+
+
 def test_missed_messages_are_counted_and_a_restarted_actuator_is_not_a_gap() -> None:
     statistics = Statistics(CONFIG)
     for seq in (5, 6, 9, 0, 1):
