@@ -12,9 +12,11 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from daemon.messages import NAME_PATTERN, ActionName, Name
+from daemon.messages import ActionName, Name
+from daemon.outputs import OUTPUT_KINDS, Output
+from daemon.pins import Chip
 from daemon.section import Section
-from daemon.sources import SOURCE_TABLES, CameraControl, Rate, Source, SourceTable
+from daemon.sources import SOURCE_TABLES, Rate, Source, SourceTable
 from daemon.worlds import Game
 
 Probability = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
@@ -113,8 +115,10 @@ class Actuator(Section, frozen=True, kw_only=True):
     """``[actuators.NAME]``: what acts, what it may do, and when it must be neutral. One process.
 
     Attributes:
-        driver: ``simulated`` moves a world, ``log`` only writes down.
+        driver: ``gpio`` moves pins (docs/gpio.md), ``simulated`` a world, ``log`` only writes down.
         world: the world that ``simulated`` moves.
+        outputs: what hangs on the pins that ``gpio`` moves.
+        chip: label of the GPIO chip that has them; ``auto`` takes the header of whatever Raspberry Pi it is.
         actions: the vocabulary, for discrete actions.
         neutral: the safe action of the vocabulary.
         channels: limits per channel, for continuous actions.
@@ -128,8 +132,10 @@ class Actuator(Section, frozen=True, kw_only=True):
         forbidden: pairs ``[from, to]`` of actions that must not follow one another.
     """
 
-    driver: Literal["simulated", "log"]
+    driver: Literal["gpio", "simulated", "log"]
     world: Name | None = None
+    outputs: Annotated[list[Output], msgspec.Meta(max_length=26)] = []
+    chip: Chip = "auto"
     actions: Annotated[list[ActionName], msgspec.Meta(max_length=4096)] = []
     neutral: ActionName | None = None
     channels: Annotated[list[Channel], msgspec.Meta(max_length=32)] = []
@@ -221,14 +227,13 @@ def _explain(error: str, values: Any) -> str:
     """Turn msgspec's ``problem - at `$.a[...].b``` into ``a.name.b = value: problem``."""
     problem, _, where = error.partition(" - at ")
     keys = re.findall(r"\w+|\.\.\.", where.removeprefix("`key` in "))
-    if where.startswith("`key`"):
-        wrong = [name for name in values[keys[0]] if not re.search(NAME_PATTERN, name)]
-        return f"{keys[0]}: name {wrong[0]!r}: {problem}"
     whole = values
     for i, key in enumerate(keys):
         if key == "...":
-            keys[i] = key = _culprit(values, _TABLES[keys[0]] if i == 1 else CameraControl)
+            keys[i] = key = _culprit(whole, values, error)
         values = values[int(key)] if isinstance(values, list) else values[key]
+    if where.startswith("`key`"):
+        return f"{'.'.join(keys)}: name {_culprit(whole, values, error)!r}: {problem}"
     if accepted := _accepted(problem, keys, whole):
         problem = accepted
     path = ".".join(keys) or "top level"
@@ -237,14 +242,15 @@ def _explain(error: str, values: Any) -> str:
 
 def _accepted(problem: str, keys: list[str], values: Any) -> str:
     """The problem in words that name what would be accepted there, where msgspec's do not."""
+    kinds = OUTPUT_KINDS if keys[2:3] == ["outputs"] else SOURCE_TABLES
     if problem.startswith("Invalid value"):
-        return f"expected one of {', '.join(SOURCE_TABLES)}"
+        return f"expected one of {', '.join(kinds)}"
     if problem.startswith("Invalid enum value"):
         return f"expected one of {', '.join(get_args(_fields(keys, values)[keys[-1]]))}"
     if "unknown field" in problem:
         return f"{problem}; expected one of {', '.join(_fields(keys, values))}"
     if "required field `kind`" in problem:
-        return f"{problem}; expected one of {', '.join(SOURCE_TABLES)}"
+        return f"{problem}; expected one of {', '.join(kinds)}"
     return ""
 
 
@@ -258,17 +264,26 @@ def _table(keys: list[str], values: Any) -> type[Section]:
         return Config
     if "channels" in keys:
         return Channel
+    if keys[2:3] == ["outputs"]:
+        return OUTPUT_KINDS[values["actuators"][keys[1]]["outputs"][int(keys[3])]["kind"]]
     if keys[0] == "sources":
         return SOURCE_TABLES.get(values["sources"][keys[1]].get("kind"), SourceTable)
     table: type[Section] = _TABLES[keys[0]]
     return table
 
 
-def _culprit(tables: dict[str, Any], kind: Any) -> str:
-    """The name of the first table that is not a ``kind``: msgspec's path leaves names out."""
-    for name, table in tables.items():
+def _culprit(whole: Any, table: dict[str, Any], error: str) -> str:
+    """The name in ``table``, a part of ``whole``, that the error is about: msgspec's path leaves names out.
+
+    It is the one that gives the same error when it is there alone.
+    """
+    for name in list(table):
+        others = {key: table.pop(key) for key in list(table) if key != name}
         try:
-            msgspec.convert(table, kind)
-        except msgspec.ValidationError:
-            return name
+            msgspec.convert(whole, Config)
+        except msgspec.ValidationError as again:
+            if str(again) == error:
+                return name
+        finally:
+            table.update(others)
     raise AssertionError("one of them was refused a moment ago")

@@ -10,6 +10,7 @@ import msgspec
 
 from daemon.config import Actuator, Agent, Config, ConfigError, parse
 from daemon.package import LogitsOutput, Manifest, PackageError, read_manifest
+from daemon.pins import pin_complaints
 from daemon.views import View
 from daemon.worlds import WORLDS, WorldFacts
 
@@ -82,6 +83,7 @@ def complaints(config: Config, manifests: dict[str, Manifest]) -> Iterator[str]:
         yield f"worlds.{name} and sources.{name}: a world is a source of its own name; choose another name"
     for name, actuator in config.actuators.items():
         yield from (f"actuators.{name}.{text}" for text in _actuator_complaints(actuator, config))
+    yield from pin_complaints(config)
     for name in config.agents.keys() & (config.worlds.keys() | config.sources.keys()):
         yield f"agents.{name}: a source or world has this name; choose another, they are counted side by side"
     for name, agent in config.agents.items():

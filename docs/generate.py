@@ -11,14 +11,24 @@ from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
 import msgspec
-from msgspec.inspect import FloatType, IntType, LiteralType, type_info
+from msgspec.inspect import FloatType, IntType, ListType, LiteralType, TupleType, type_info
 
 from daemon.config import Actuator, Agent, Channel, Daemon, Infer, World
+from daemon.outputs import OUTPUT_KINDS
 from daemon.section import Section
 from daemon.sources import SOURCE_TABLES
 
 PAGE = Path(__file__).with_name("configuration.md")
-TABLES: list[type[Section]] = [Daemon, World, *SOURCE_TABLES.values(), Agent, Actuator, Channel, Infer]
+TABLES: list[type[Section]] = [
+    Daemon,
+    World,
+    *SOURCE_TABLES.values(),
+    Agent,
+    Actuator,
+    Channel,
+    *OUTPUT_KINDS.values(),
+    Infer,
+]
 HEAD = """# Configuration
 
 One TOML file says everything about a run. Every key is checked before anything starts; an unknown key, a value of
@@ -64,6 +74,7 @@ def _default(field: Any) -> str:
     if field.required:
         return "required"
     value = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+    value = list(value) if isinstance(value, tuple) else value
     return "" if value in (None, "", [], {}) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
@@ -74,11 +85,12 @@ def _limits(table: type[Section], key: str) -> str:
         return ", ".join(f"`{value}`" for value in kind.values)
     if isinstance(kind, IntType | FloatType):
         return _range(kind)
+    if isinstance(kind, ListType | TupleType):
+        return "a list" if isinstance(kind, ListType) else "a pair"
     plain = get_origin(hint) or hint
     return {
         "str": "text",
         "bool": "true, false",
-        "list": "a list",
         "dict": "a table",
         "UnionType": "a number or text",
     }.get(getattr(plain, "__name__", ""), "")

@@ -15,13 +15,16 @@ import zmq
 from daemon.actuate.commands import CommandDesk, Outcome
 from daemon.actuate.control import DRIVER, Control
 from daemon.actuate.drivers import Driver
+from daemon.actuate.drivers.gpio import GpioDriver
 from daemon.actuate.drivers.log import LogDriver
 from daemon.actuate.drivers.simulated import SimulatedDriver
 from daemon.actuate.latch import Latch
 from daemon.actuate.limits import build_limits
 from daemon.actuate.writer import Writer
 from daemon.bus import Bus
+from daemon.config import ConfigError
 from daemon.messages import ActionProposal, Command, Hello
+from daemon.pins import pin_complaints
 from daemon.plan import Plan
 from daemon.process import Ready, Report
 from daemon.runtime import RuntimeFolder
@@ -35,16 +38,26 @@ IDLE_NS = 1_000_000_000
 
 
 def make_driver(plan: Plan, runtime: RuntimeFolder, name: str, bus: Bus) -> Driver:
-    """The driver that the configuration names for actuator ``name``."""
-    world = plan.config.actuators[name].world
-    return LogDriver(runtime.state / f"{name}.jsonl") if world is None else SimulatedDriver(bus, world)
+    """The driver that the configuration names for actuator ``name``.
+
+    Raises:
+        ConfigError: its pins cannot be as they are declared.
+    """
+    actuator = plan.config.actuators[name]
+    if actuator.driver == "gpio":
+        for complaint in pin_complaints(plan.config):
+            raise ConfigError(f"{plan.path}: {complaint}")
+        return GpioDriver(actuator, runtime.folder / f"gpio@{name}")
+    if actuator.world is not None:
+        return SimulatedDriver(bus, actuator.world)
+    return LogDriver(runtime.state / f"{name}.jsonl")
 
 
 class Actuation:
     """The stage of one actuator: opening it writes neutral before anything else.
 
     Raises:
-        ConfigError: no such actuator.
+        ConfigError: no such actuator, or pins that cannot be as they are declared.
         BusError: an endpoint cannot be bound; neutral is written by then.
     """
 
