@@ -42,6 +42,10 @@ MAX_LOST_IN_A_ROW = 3
 that way with no model at work make infer give up and let its supervisor start it anew."""
 
 
+Result = RunDone | RunFailed
+"""How a request ends."""
+
+
 class Job(NamedTuple):
     """A request on its way through a worker, and the observation it is about."""
 
@@ -61,6 +65,7 @@ class WorkerProcess:
         self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)  # noqa: S603
         theirs.close()
         self.link = Link(ours, FROM_WORKER)
+        self.descriptor = self.link.fileno()
         self.said_hello = False
         self.loading: list[LoadModel] = []
         self.loaded: dict[str, ModelLoaded] = {}
@@ -133,7 +138,7 @@ class WorkerPool:
         except LinkClosed as error:
             logger.warning("worker %d: request not sent: %s", worker.index, error)
 
-    def collect(self, ready: Container[object], now_ns: int) -> Iterator[tuple[Job, RunDone | RunFailed]]:
+    def collect(self, ready: Container[object], now_ns: int) -> Iterator[tuple[Job, Result]]:
         """Yield every result that has come, and a failure for every request whose worker was lost.
 
         Args:
@@ -145,7 +150,7 @@ class WorkerPool:
         """
         for worker in list(self._workers):
             stuck = now_ns > worker.limit_ns and not worker.idle
-            if not stuck and worker.link.fileno() not in ready:
+            if not stuck and worker.descriptor not in ready:
                 continue
             try:
                 while (message := worker.link.receive()) is not None:
@@ -175,14 +180,22 @@ class WorkerPool:
     def _start(self, index: int, now_ns: int) -> WorkerProcess:
         worker = WorkerProcess(self._worker, index, self._rings, now_ns)
         worker.loading = list(self._models.values())
-        self._poller.register(worker.link.fileno(), zmq.POLLIN)
+        self._poller.register(worker.descriptor, zmq.POLLIN)
         return worker
 
     def _free(self, model: str) -> WorkerProcess | None:
-        return next((worker for worker in self._workers if worker.idle and model in worker.loaded), None)
+        for worker in self._workers:
+            if worker.idle and model in worker.loaded:
+                return worker
+        return None
 
-    def _take(self, worker: WorkerProcess, message: object, now_ns: int) -> Iterator[tuple[Job, RunDone | RunFailed]]:
-        if isinstance(message, WorkerLog):
+    def _take(self, worker: WorkerProcess, message: object, now_ns: int) -> Iterator[tuple[Job, Result]]:
+        if worker.job and _answers(message, worker.job.request, worker.job.model):
+            assert isinstance(message, Result)  # noqa: S101 - what answers a request
+            job, worker.job = worker.job, None
+            self._lost[job.model] = 0
+            yield job, message
+        elif isinstance(message, WorkerLog):
             level = logging.getLevelNamesMapping()[message.level.upper()]
             logger.log(level, "worker %d: %s", worker.index, message.text)
         elif isinstance(message, WorkerHello):
@@ -191,11 +204,6 @@ class WorkerPool:
             self._load_next(worker, now_ns)
         elif worker.loading and _answers(message, 0, worker.loading[0].model):
             self._take_load(worker, message, now_ns)
-        elif worker.job and _answers(message, worker.job.request, worker.job.model):
-            assert isinstance(message, RunDone | RunFailed)  # noqa: S101 - what answers a request
-            job, worker.job = worker.job, None
-            self._lost[job.model] = 0
-            yield job, message
         else:
             raise WireError(f"{type(message).__name__}: nobody asked for it")
 
@@ -218,7 +226,7 @@ class WorkerPool:
 
     def _replace(self, worker: WorkerProcess, why: str, now_ns: int) -> Iterator[tuple[Job, RunFailed]]:
         logger.warning("worker %d (pid %d) lost: %s", worker.index, worker.process.pid, why)
-        self._poller.unregister(worker.link.fileno())
+        self._poller.unregister(worker.descriptor)
         worker.kill()
         self.replaced += 1
         self._blame(worker, why)
@@ -246,4 +254,4 @@ def _answers(message: object, request: int, model: str) -> bool:
     """``message`` is the answer to a request about ``model``; request 0 is its load."""
     if isinstance(message, ModelLoaded):
         return request == 0 and message.model == model
-    return isinstance(message, RunDone | RunFailed) and (message.request, message.model) == (request, model)
+    return isinstance(message, Result) and (message.request, message.model) == (request, model)
