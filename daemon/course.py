@@ -19,7 +19,7 @@ from daemon.usage import Usage, process_start_ns
 
 _SAMPLE_EVERY_NS = 1_000_000_000
 _SETTLE_NS = 300_000_000
-"""After the last world has said it is done: time for its last messages to come in."""
+"""After the last world or source has said it is done: time for its last messages to come in."""
 
 
 class Course:
@@ -43,14 +43,14 @@ class Course:
         """The newest report; complete after :meth:`shutdown`."""
 
     def main_loop(self, wake: int, seconds: float | None) -> None:
-        """Turn until ``wake`` is readable, ``seconds`` are over, all worlds are done, or the supervisor gives up."""
+        """Turn until ``wake`` is readable, ``seconds`` are over, what ends has ended, or the supervisor gives up."""
         self._poller.register(wake, zmq.POLLIN)
         ready: Ready = set()
         end_ns = None if seconds is None else self._start_ns + round(seconds * 1e9)
         while wake not in ready and not self._supervisor.failure:
             now_ns = time.monotonic_ns()
             self._turn(now_ns)
-            if (end_ns is not None and now_ns >= end_ns) or self._worlds_done(now_ns):
+            if (end_ns is not None and now_ns >= end_ns) or self._ended(now_ns):
                 return
             ready = {item for item, _ in self._poller.poll(TURN_NS // 1_000_000)}
 
@@ -107,10 +107,14 @@ class Course:
             self._sample(now_ns)
             self._display.show(self._stock(now_ns))
 
-    def _worlds_done(self, now_ns: int) -> bool:
-        worlds = self._plan.config.worlds
-        states = {self._state(f"simulate@{name}") for name in worlds}
-        if not any(world.games for world in worlds.values()) or not states <= {"done", "finished"}:
+    def _ended(self, now_ns: int) -> bool:
+        """Every world, and every source that ends, is done; cameras never are."""
+        config = self._plan.config
+        sources = [f"capture@{name}" for name, source in config.sources.items() if source.ends]
+        if not sources and not any(world.games for world in config.worlds.values()):
+            return False
+        states = {self._state(identity) for identity in (*(f"simulate@{name}" for name in config.worlds), *sources)}
+        if not states <= {"done", "finished"}:
             return False
         self._done_ns = self._done_ns or now_ns
         return now_ns - self._done_ns >= _SETTLE_NS

@@ -11,6 +11,7 @@ import msgspec
 from daemon.config import Actuator, Agent, Config, ConfigError, parse
 from daemon.package import LogitsOutput, Manifest, PackageError, read_manifest
 from daemon.pins import pin_complaints
+from daemon.sources import Frames, Video
 from daemon.views import View
 from daemon.worlds import WORLDS, WorldFacts
 
@@ -43,9 +44,12 @@ class Plan(msgspec.Struct, frozen=True):
         """Slots a ring of this source needs: the longest a frame may be in use, in frames, and two more."""
         period_ms = 1e3 / self.frame_rate(source)
         use_ms = max(
-            (agent.max_age_ms - self.manifests[name].frame.offsets_ms[-1])
-            for name, agent in self.config.agents.items()
-            if agent.source == source
+            (
+                agent.max_age_ms - self.manifests[name].frame.offsets_ms[-1]
+                for name, agent in self.config.agents.items()
+                if agent.source == source
+            ),
+            default=0.0,  # nobody looks at it
         )
         return math.ceil(use_ms / period_ms) + 2
 
@@ -163,7 +167,7 @@ def _picture_size(config: Config, source: str) -> tuple[int, int] | None:
     if source in config.worlds:
         world = WORLDS[config.worlds[source].game]
         return world.width, world.height
-    return None if found is None else (found.width, found.height)
+    return None if found is None or isinstance(found, Frames | Video) else (found.width, found.height)
 
 
 def _names(names: Iterable[str]) -> str:

@@ -42,7 +42,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(plan: Plan, options: Options, table: list[Entry] | None = None) -> int:
-    """Run until a stop signal, the end of ``options.seconds``, the end of every world, or a failure for good.
+    """Run until a stop signal, the end of ``options.seconds``, the end of what ends by itself, or a failure for good.
 
     Args:
         plan: what to run.

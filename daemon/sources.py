@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 import msgspec
 
@@ -10,6 +10,7 @@ from daemon.section import Section
 
 Rate = Annotated[float, msgspec.Meta(gt=0.0, le=1000.0)]
 Size = Annotated[int, msgspec.Meta(ge=16, le=4096)]
+Frozen = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 CameraControl = bool | int | float | str | list[bool | int | float]
 
 
@@ -23,6 +24,11 @@ class SourceTable(Section, frozen=True, kw_only=True, tag_field="kind"):
 
     fps: Rate = 30.0
 
+    @property
+    def ends(self) -> bool:
+        """It comes to an end by itself."""
+        return False
+
 
 class Synthetic(SourceTable, frozen=True, kw_only=True, tag="synthetic"):
     """``[sources.NAME]`` with ``kind = "synthetic"``: a moving test picture.
@@ -35,6 +41,54 @@ class Synthetic(SourceTable, frozen=True, kw_only=True, tag="synthetic"):
     height: Size = 480
 
 
-Source = Synthetic
-SOURCE_TABLES: dict[str, type[SourceTable]] = {str(table.__struct_config__.tag): table for table in (Source,)}
+class Frames(SourceTable, frozen=True, kw_only=True, tag="frames"):
+    """``[sources.NAME]`` with ``kind = "frames"``: the pictures of a folder, at the rate of ``fps``.
+
+    Attributes:
+        path: folder, relative to this file: an unpacked donkeycar tub, in the order of its catalogue, or any with
+            JPEG or PNG files, in the order of their names with numbers in them read as numbers. All must have one
+            size.
+        loop: begin again after the last picture; otherwise the source is done then, and its agents stand still.
+    """
+
+    path: str
+    loop: bool = False
+
+    @property
+    def ends(self) -> bool:
+        """Unless it loops."""
+        return not self.loop
+
+
+class Video(SourceTable, frozen=True, kw_only=True, tag="video"):
+    """``[sources.NAME]`` with ``kind = "video"``: a video file. Needs the extra ``video``.
+
+    Attributes:
+        path: file, relative to this file.
+        loop: begin again after the last picture; otherwise the source is done then, and its agents stand still.
+        rate: ``own`` plays as the file's time stamps say, ``fps`` one picture after the other at the rate of ``fps``.
+            ``fps`` must not be below the file's own rate in either case, or pictures would be left out.
+    """
+
+    path: str
+    loop: bool = False
+    rate: Literal["own", "fps"] = "own"
+
+
+class CameraTable(SourceTable, frozen=True, kw_only=True):
+    """What every camera has.
+
+    Attributes:
+        width, height: size of the picture, pixels. Take one the camera has, near what the models need.
+        frozen_frames: refuse a picture that has come this often in a row to the last bit, as it does from a camera that
+            hangs, or looks into the dark; 0 never does.
+    """
+
+    width: Size = 640
+    height: Size = 480
+    frozen_frames: Frozen = 10
+
+
+Source = Synthetic | Frames | Video
+SOURCE_TABLES: dict[str, type[SourceTable]] = {str(table.__struct_config__.tag): table for table in get_args(Source)}
 """Each kind with its table."""

@@ -37,6 +37,9 @@ PURE = [
     "actuate/limits.py",
     "actuate/state.py",
     "simulate/clock.py",
+    "capture/raw.py",
+    "capture/convert.py",
+    "capture/liveness.py",
     "outputs.py",
     "pins.py",
 ]

@@ -114,6 +114,7 @@ WRONG: dict[str, tuple[str, str, str]] = {
         'kind = "eye"',
         r"sources.cam.kind = 'eye': expected one of synthetic",
     ),
+    "a source without a kind": ('kind = "synthetic"\n', "", r"sources.cam: .*`kind`; expected one of synthetic"),
     "a key another kind of source has": (
         "height = 48",
         "depth = 48",

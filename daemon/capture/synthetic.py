@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import numpy as np
 
+from daemon.capture.pace import Pace
+from daemon.capture.raw import RawPicture, packed
 from daemon.pixels import Pixels
 from daemon.sources import Synthetic
 
@@ -13,17 +17,34 @@ BAR_PIXELS_PER_FRAME = 4
 class SyntheticCamera:
     """Colour gradients under a bright bar that moves from left to right; equal frame numbers give equal pictures."""
 
-    def __init__(self, source: Synthetic) -> None:
-        self._width = source.width
-        self._picture = np.empty((source.height, source.width, 3), np.uint8)
-        self._picture[..., 0] = np.linspace(0, 200, source.width, dtype=np.uint8)
-        self._picture[..., 1] = np.linspace(0, 200, source.height, dtype=np.uint8)[:, None]
-        self._picture[..., 2] = 96
-        self._bar = max(1, source.width // 16)
+    def __init__(self, table: Synthetic, stop: Event) -> None:
+        self._stop, self._pace, self._period_ns = stop, Pace(stop), round(1e9 / table.fps)
+        self._width = table.width
+        self._background = np.empty((table.height, table.width, 3), np.uint8)
+        self._background[..., 0] = np.linspace(0, 200, table.width, dtype=np.uint8)
+        self._background[..., 1] = np.linspace(0, 200, table.height, dtype=np.uint8)[:, None]
+        self._background[..., 2] = 96
+        self._bar = max(1, table.width // 16)
+        self._number = 0
+
+    @property
+    def late(self) -> int:
+        """Pictures that came after they were due."""
+        return self._pace.late
+
+    def read(self) -> RawPicture | None:
+        """The next picture at its time."""
+        picture = self.picture(self._number)
+        self._number += 1
+        now_ns = self._pace.wait(self._period_ns)
+        return None if self._stop.is_set() else packed(picture, now_ns)
 
     def picture(self, number: int) -> Pixels:
         """Picture ``number``: ``uint8`` RGB ``(height, width, 3)``."""
         left = number * BAR_PIXELS_PER_FRAME % self._width
-        picture = self._picture.copy()
+        picture = self._background.copy()
         picture[:, left : left + self._bar] = 255
         return picture
+
+    def close(self) -> None:
+        """Nothing is held."""

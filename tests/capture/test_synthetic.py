@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from threading import Event
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +14,7 @@ from daemon.pixels import fit
 from daemon.sources import Synthetic
 from daemon.views import Crop, View
 
-CAMERA = SyntheticCamera(Synthetic(width=64, height=48))
+CAMERA = SyntheticCamera(Synthetic(width=64, height=48), Event())
 
 
 def test_pictures_move_and_repeat_by_number() -> None:

@@ -1,0 +1,105 @@
+"""A folder of pictures, or a donkeycar tub, as a source."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+from PIL import Image
+
+from daemon.capture.pace import Pace
+from daemon.capture.raw import BadPicture, RawPicture, packed
+from daemon.config import ConfigError
+from daemon.sources import Frames
+
+SUFFIXES = (".jpg", ".jpeg", ".png")
+_TUB_MANIFEST = "manifest.json"
+
+
+class FrameFolder:
+    """Shows the pictures of a folder one after the other.
+
+    Args:
+        table: the source's table.
+        folder: where the pictures are.
+        stop: ends the waiting.
+
+    Raises:
+        ConfigError: no such folder, or no pictures in it.
+    """
+
+    def __init__(self, table: Frames, folder: Path, stop: Event) -> None:
+        self._stop, self._pace, self._period_ns = stop, Pace(stop), round(1e9 / table.fps)
+        self._paths = picture_files(folder)
+        self._loop = table.loop
+        self._next = 0
+
+    @property
+    def late(self) -> int:
+        """Pictures that came after they were due."""
+        return self._pace.late
+
+    def read(self) -> RawPicture | None:
+        """The next picture at its time; it is read and decoded before that."""
+        if self._next == len(self._paths) and self._loop:
+            self._next = 0
+        if self._next == len(self._paths):
+            return None
+        path = self._paths[self._next]
+        self._next += 1
+        try:
+            with Image.open(path) as image:
+                pixels = np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
+        except (OSError, SyntaxError, ValueError) as error:
+            self._pace.wait(self._period_ns)
+            raise BadPicture("broken", f"{path}: {error}") from None
+        now_ns = self._pace.wait(self._period_ns)
+        return None if self._stop.is_set() else packed(pixels, now_ns)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def picture_files(folder: Path) -> list[Path]:
+    """The pictures of a folder in their order.
+
+    Raises:
+        ConfigError: no such folder, no pictures in it, or a tub whose manifest or catalogue cannot be read.
+    """
+    try:
+        if (folder / _TUB_MANIFEST).exists():
+            paths = _tub_pictures(folder)
+        else:
+            files = [path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES]
+            paths = sorted((path for path in files if not path.name.startswith(".")), key=_natural_order)
+    except OSError as error:
+        raise ConfigError(f"path = {str(folder)!r}: expected a folder of pictures: {error}") from None
+    if not paths:
+        raise ConfigError(f"path = {str(folder)!r}: no pictures here ({', '.join(SUFFIXES)})")
+    return paths
+
+
+def _natural_order(path: Path) -> list[tuple[int, str]]:
+    """A key by which ``2.jpg`` comes before ``10.jpg``."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", path.name)]
+
+
+def _tub_pictures(folder: Path) -> list[Path]:
+    """A donkeycar tub, version 2: its manifest's lines are input names, input types and, last, the catalogues."""
+    manifest = folder / _TUB_MANIFEST
+    try:
+        lines = [json.loads(line) for line in manifest.read_text(encoding="utf-8").splitlines() if line.strip()]
+        image_key = lines[0][lines[1].index("image_array")]
+        deleted = set(lines[-1].get("deleted_indexes", []))
+        paths = []
+        for catalogue in lines[-1]["paths"]:
+            for line in (folder / Path(catalogue).name).read_text(encoding="utf-8").splitlines():
+                record = json.loads(line)
+                if record["_index"] not in deleted:
+                    paths.append(folder / "images" / Path(record[image_key]).name)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{manifest}: not the manifest of a donkeycar tub: {error!r}") from None
+    return paths
