@@ -12,6 +12,7 @@ from pathlib import Path
 from cross.protocol.generator.header import header_text
 from cross.protocol.generator.source import source_text
 from cross.protocol.generator.types import Types
+from daemon.declarations import declared_structs
 
 
 def main() -> None:
@@ -19,7 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m cross.protocol.generate", description=__doc__)
     parser.add_argument("folder", type=Path, help="where protocol.hpp and protocol.cpp go")
     folder: Path = parser.parse_args().folder
-    types = Types()
+    types = Types(declared_structs())
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "protocol.hpp").write_text(header_text(types))
     (folder / "protocol.cpp").write_text(source_text(types))

@@ -16,27 +16,45 @@ constexpr std::size_t kShown = 200;
 
 [[noreturn]] void refuse(const std::string& why) { throw Refused("not JSON: " + why); }
 
-// Told by the JSON parser what it finds, in order; a container's size is filled in at its end.
+// Told by the JSON parser what it finds, in order; how much a container holds is filled in at its end.
 class Translator : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Translator(std::string& out) : out_(out), writer_(out) {}
 
-  bool null() override { return counted().nil(); }
-  bool boolean(bool value) override { return counted().boolean(value); }
-  bool number_integer(std::int64_t value) override { return counted().integer(value); }
-  bool number_unsigned(std::uint64_t value) override { return counted().unsigned_integer(value); }
+  bool null() override {
+    return counted([](Writer& writer) { writer.nil(); });
+  }
+  bool boolean(bool value) override {
+    return counted([=](Writer& writer) { writer.boolean(value); });
+  }
+  bool number_integer(std::int64_t value) override {
+    return counted([=](Writer& writer) { writer.integer(value); });
+  }
+  bool number_unsigned(std::uint64_t value) override {
+    return counted([=](Writer& writer) { writer.unsigned_integer(value); });
+  }
   // Also an integer of more than 64 bits; it fits no field for integers.
-  bool number_float(double value, const std::string& /*text*/) override { return counted().real(value); }
-  bool string(std::string& value) override { return counted().text(value); }
+  bool number_float(double value, const std::string& /*text*/) override {
+    return counted([=](Writer& writer) { writer.real(value); });
+  }
+  bool string(std::string& value) override {
+    return counted([&](Writer& writer) { writer.text(value); });
+  }
   bool binary(nlohmann::json::binary_t& /*value*/) override { refuse("bytes"); }
-  bool start_object(std::size_t /*count*/) override { return open(Writer::kMap32); }
-  bool start_array(std::size_t /*count*/) override { return open(Writer::kArray32); }
+
+  bool start_object(std::size_t /*count*/) override {
+    return open(false, [](Writer& writer) { writer.open_map(); });
+  }
+  bool start_array(std::size_t /*count*/) override {
+    return open(true, [](Writer& writer) { writer.open_array(); });
+  }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
 
   bool key(std::string& value) override {
     ++open_.back().count;
-    return writer_.text(value);
+    writer_.text(value);
+    return true;
   }
 
   bool parse_error(std::size_t at, const std::string& /*token*/, const nlohmann::json::exception& error) override {
@@ -46,33 +64,31 @@ class Translator : public nlohmann::json_sax<nlohmann::json> {
  private:
   struct Open {
     bool is_array;
-    std::size_t size_at;
+    std::size_t begins_at;
     std::uint32_t count;
   };
 
-  Writer& counted() {
+  template <typename Write>
+  bool counted(Write write_value) {
     if (!open_.empty() && open_.back().is_array) {
       ++open_.back().count;
     }
-    return writer_;
+    write_value(writer_);
+    return true;
   }
 
-  bool open(char code) {
-    counted();
+  template <typename Write>
+  bool open(bool is_array, Write write_opening) {
     if (open_.size() == kMaxDepth) {
       refuse("nested deeper than " + std::to_string(kMaxDepth));
     }
-    out_ += code;
-    open_.push_back({code == Writer::kArray32, out_.size(), 0});
-    out_.append(sizeof(std::uint32_t), '\0');
+    counted(write_opening);
+    open_.push_back({is_array, out_.size(), 0});
     return true;
   }
 
   bool close() {
-    const Open& last = open_.back();
-    for (std::size_t i = 0; i < sizeof(last.count); ++i) {
-      out_[last.size_at + i] = static_cast<char>(last.count >> (24 - 8 * i) & 0xffU);
-    }
+    writer_.set_count(open_.back().begins_at, open_.back().count);
     open_.pop_back();
     return true;
   }

@@ -23,7 +23,7 @@ from msgspec.inspect import (
 )
 
 from daemon import messages, package, views
-from daemon.declarations import DeclarationError, children, declared_structs
+from daemon.declarations import DeclarationError, children
 
 _MODULES: tuple[ModuleType, ...] = (messages, views, package)
 """Where the names of Literal types and of patterns are declared."""
@@ -44,14 +44,14 @@ class Enumeration:
 
 
 class Types:
-    """C++ names of everything the link and the manifest are declared with.
+    """C++ names of everything ``structs`` are declared with; each of them comes after those it holds.
 
     Raises:
         DeclarationError: a declaration without a counterpart in C++.
     """
 
-    def __init__(self) -> None:
-        self.structs: list[StructType] = declared_structs()
+    def __init__(self, structs: list[StructType]) -> None:
+        self.structs = structs
         self._aliases = list(_declared_literals())
         self._enumerations: dict[tuple[str, ...], Enumeration] = {}
         for struct in self.structs:
