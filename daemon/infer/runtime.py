@@ -6,6 +6,7 @@ seconds and 130 MB at start, measured with 1.5.1) and adds nothing to what is us
 
 from __future__ import annotations
 
+import hashlib
 import re
 import warnings
 from collections.abc import Iterator, Sequence
@@ -63,7 +64,8 @@ class RuntimeFailure(RuntimeError):
 class LoadedModel:
     """The ``forward`` method of a package's program, checked against the manifest.
 
-    Not thread-safe: one inference at a time. The package's hashes are the caller's business.
+    Not thread-safe: one inference at a time. The file is read whole, so that what was hashed is what runs, also when
+    somebody writes over it later.
 
     Args:
         package: folder of the package.
@@ -71,15 +73,16 @@ class LoadedModel:
 
     Raises:
         RuntimeFailure: not a program, damaged, made for another runtime, or not what the manifest says.
+        OSError: the file cannot be read.
     """
 
     def __init__(self, package: Path, manifest: Manifest) -> None:
         self._manifest = manifest
-        path = package / MODEL_FILE
-        _check_identifier(path)
+        self._bytes = (package / MODEL_FILE).read_bytes()  # the program points into it
+        _check_bytes(self._bytes, manifest)
         with _worded(f"loading {MODEL_FILE}"):
-            self._program = native._load_program(
-                str(path), program_verification=native.Verification.InternalConsistency
+            self._program = native._load_program_from_buffer(
+                self._bytes, program_verification=native.Verification.InternalConsistency
             )
             names = [self._program.get_method_name(index) for index in range(self._program.num_methods())]
         if METHOD not in names:
@@ -162,13 +165,14 @@ def _silence_read_only_warning() -> None:
 _silence_read_only_warning()
 
 
-def _check_identifier(path: Path) -> None:
+def _check_bytes(program: bytes, manifest: Manifest) -> None:
     """Refuse what is not a program before native code sees it: a foreign identifier can abort the process."""
-    with path.open("rb") as file:
-        found = file.read(8)[4:]
+    if hashlib.sha256(program).hexdigest() != manifest.model.sha256:
+        raise RuntimeFailure("model_error", f"{MODEL_FILE}: has just been changed: its sha256 is not the manifest's")
+    found = program[4:8]
     if found != PROGRAM_IDENTIFIER:
         raise RuntimeFailure(
-            "model_error", f"{path.name}: bytes 4-8 are {found!r}, expected {PROGRAM_IDENTIFIER!r}: not a program"
+            "model_error", f"{MODEL_FILE}: bytes 4-8 are {found!r}, expected {PROGRAM_IDENTIFIER!r}: not a program"
         )
 
 
