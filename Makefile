@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOAK_SECONDS ?= 1800
 EVALUATION_GAMES ?= 30
+MACHINE := $(shell uname -m)
 
-.PHONY: help venv demo test lint bench soak evaluate export clean
+.PHONY: help venv demo test worker worker-aarch64 lint bench soak evaluate export clean
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 venv: .venv/run.stamp ## make .venv with everything a run needs (pip only)
 
@@ -30,6 +31,41 @@ demo: venv ## a trained policy plays Pong through the daemon, live in this termi
 test: .venv/dev.stamp lint ## style, types and the whole test suite
 	$(BIN)/python -m pytest -m 'not soak and not benchmark' tests
 
+# The native worker, cross/README.md: `$(call build_worker,PRESET,MACHINE)`, into a folder and a tarball of it.
+define build_worker
+cd cross && PATH=$(CURDIR)/$(BIN):$$PATH cmake --preset $(1) --log-level=WARNING
+cd cross && PATH=$(CURDIR)/$(BIN):$$PATH cmake --build --preset $(1)
+rm -rf cross/dist/$(2).new
+$(BIN)/cmake --install cross/build/$(1) --prefix cross/dist/$(2).new --strip >cross/build/$(1)/install.log
+rm -rf cross/dist/$(2) && mv cross/dist/$(2).new cross/dist/$(2)
+tar -C cross/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -czf \
+  cross/dist/reflexd-worker-$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' daemon/__init__.py)-$(2).tar.gz \
+  --transform 's,^$(2),reflexd-worker,' $(2)
+@echo "built cross/dist/$(2)/reflexd-worker"
+endef
+
+worker: .venv/worker.stamp ## the native inference worker for this machine
+	@cross/prerequisites.sh c++ /usr/lib/$(MACHINE)-linux-gnu \
+	  g++ libmsgpack-cxx-dev nlohmann-json3-dev libmbedtls-dev
+	$(call build_worker,host,$(MACHINE))
+
+worker-aarch64: .venv/worker.stamp cross/build/sdk-aarch64.stamp ## the same for 64-bit Arm, cross-compiled
+	@cross/prerequisites.sh aarch64-linux-gnu-g++ /usr/lib/aarch64-linux-gnu \
+	  g++-aarch64-linux-gnu libmsgpack-cxx-dev nlohmann-json3-dev libmbedtls-dev:arm64 "(dpkg --add-architecture arm64)"
+	$(call build_worker,aarch64,aarch64)
+
+.venv/worker.stamp: .venv/run.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[worker]'
+	touch $@
+
+cross/build/sdk-aarch64.stamp: cross/requirements-aarch64.txt .venv/run.stamp
+	rm -rf cross/build/sdk-aarch64 cross/build/wheel-aarch64
+	$(BIN)/pip download --quiet --disable-pip-version-check --no-deps --only-binary=:all: --require-hashes \
+	  --platform manylinux_2_28_aarch64 --python-version 3.11 --implementation cp \
+	  --dest cross/build/wheel-aarch64 -r $<
+	$(BIN)/python -m zipfile -e cross/build/wheel-aarch64/*.whl cross/build/sdk-aarch64
+	touch $@
+
 lint: .venv/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -48,5 +84,5 @@ evaluate: venv ## the shipped policy beside its expert on held-out games
 export: venv ## make models/pong/package anew from its weights
 	$(BIN)/reflexd export models/pong
 
-clean: ## remove the environment and caches
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info
+clean: ## remove the environment, caches and what was built
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist *.egg-info cross/build cross/dist
