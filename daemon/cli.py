@@ -138,6 +138,20 @@ def _operate(arguments: argparse.Namespace) -> int:
     return 0 if not unknown and all(answer.done for answer in answers) else 1
 
 
+def _neutral(arguments: argparse.Namespace) -> int:
+    from daemon.actuate.neutral import NotNeutral, write_neutral
+    from daemon.plan import load_without_packages
+
+    plan = load_without_packages(arguments.config)
+    status = 0
+    for name in arguments.actuators or plan.config.actuators:
+        try:
+            print(f"{name}: {write_neutral(plan, name)}")
+        except (NotNeutral, ConfigError, OSError) as error:  # the others still get theirs
+            status = _complain(f"{name}: NOT neutral: {error}", 1)
+    return status
+
+
 def _version() -> str:
     from daemon.versions import versions
     from daemon.workers import worker_kinds
@@ -167,6 +181,11 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("model_folder", type=Path, metavar="MODEL_FOLDER", help="has model.toml; takes about a minute")
     export.add_argument("--out", type=Path, metavar="DIR", help="the package; by default MODEL_FOLDER/package")
     export.set_defaults(call=_export)
+
+    neutral = commands.add_parser("neutral", help="write neutral for actuators whose process is gone")
+    neutral.add_argument("config", type=Path, metavar="CONFIG", help="a TOML file")
+    neutral.add_argument("actuators", nargs="*", metavar="ACTUATOR", help="only these; otherwise all")
+    neutral.set_defaults(call=_neutral)
 
     for operation, text in OPERATIONS.items():
         one = commands.add_parser(operation, help=text, description=text)

@@ -107,11 +107,13 @@ def make_setup(folder: Path, *, driver: str = "log", **actuator: object) -> Setu
     return Setup(config, RuntimeFolder(Daemon(name="t", runtime=str(folder / "run"), state=str(folder / "state"))))
 
 
-def start(setup: Setup, name: str = "paddle", keep_fds: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+def start(
+    setup: Setup, name: str = "paddle", keep_fds: tuple[int, ...] = (), program: str = "daemon.actuate"
+) -> subprocess.Popen[str]:
     """Start actuate; the caller ends it."""
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "daemon.actuate", str(setup.config), name],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [sys.executable, "-P", "-m", program, str(setup.config), name],
+        env={"PYTHONPATH": str(ROOT), **os.environ},
         stderr=subprocess.PIPE,
         pass_fds=keep_fds,
         text=True,
@@ -190,9 +192,11 @@ class Peer:
 
 
 @contextlib.contextmanager
-def running(setup: Setup, keep_fds: tuple[int, ...] = ()) -> Iterator[tuple[subprocess.Popen[str], Peer]]:
+def running(
+    setup: Setup, keep_fds: tuple[int, ...] = (), program: str = "daemon.actuate"
+) -> Iterator[tuple[subprocess.Popen[str], Peer]]:
     """Actuate in a process of its own, linked to a peer; ended by pid afterwards."""
-    process = start(setup, keep_fds=keep_fds)
+    process = start(setup, keep_fds=keep_fds, program=program)
     try:
         with Bus(setup.runtime) as bus:
             peer = Peer(setup, bus)

@@ -146,9 +146,10 @@ def _import_lgpio(folder: Path) -> None:
     That is in ``LG_WD``, or else wherever the process stood: ``/`` in a service.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
-    os.environ.setdefault("LG_WD", str(folder.resolve()))
     here = Path.cwd()
+    os.environ["LG_WD"] = str(folder.resolve())
     try:
         import lgpio  # noqa: F401
     finally:
+        del os.environ["LG_WD"]
         os.chdir(here)

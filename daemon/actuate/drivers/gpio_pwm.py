@@ -117,13 +117,17 @@ def _await_permission(file: Path, wait_s: float) -> None:
 
 def _put(file: Path, value: int | str) -> None:
     try:
-        fd = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
-        try:
-            os.write(fd, str(value).encode())
-        finally:
-            os.close(fd)
+        _write(file, str(value).encode())
     except OSError as error:
         raise DriverError(f"{file}: writing {value}: {error.strerror}{_advice(error)}") from None
+
+
+def _write(file: Path, data: bytes) -> None:
+    fd = os.open(file, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
+    try:
+        os.write(fd, data)
+    finally:
+        os.close(fd)
 
 
 def _get(file: Path) -> int:
