@@ -107,9 +107,9 @@ def level(output: Output, action: str | None, values: Sequence[float]) -> float:
         KeyError, IndexError: no such action or channel, which a checked configuration rules out.
     """
     if isinstance(output, DigitalOutput):
-        on = output.actions[action or ""] if output.channel is None else values[output.channel] > output.on_above
+        on = output.actions[str(action)] if output.channel is None else values[output.channel] > output.on_above
         return float(on)
-    asked = output.actions[action or ""] if output.channel is None else along(output.curve, values[output.channel])
+    asked = output.actions[str(action)] if output.channel is None else along(output.curve, values[output.channel])
     return pulse_us(output, asked) if isinstance(output, ServoOutput) else min(max(asked, 0.0), 1.0)
 
 
@@ -122,9 +122,6 @@ def pulse_us(servo: ServoOutput, degrees: float) -> float:
 
 def along(curve: Sequence[tuple[float, float]], value: float) -> float:
     """The curve at ``value``; beyond its ends, that of the end. The curve has two points or more, values rising."""
-    if value <= curve[0][0]:
-        return curve[0][1]
-    for (left, before), (right, after) in pairwise(curve):
-        if value <= right:
-            return before + (after - before) * (value - left) / (right - left)
-    return curve[-1][1]
+    at = min(max(curve[0][0], value), curve[-1][0])  # in this order: not a number becomes the first end
+    (left, before), (right, after) = next(line for line in pairwise(curve) if at <= line[1][0])
+    return before + (after - before) * (at - left) / (right - left)

@@ -1,4 +1,4 @@
-"""Every small mistake in the valve, its state or the arbiter must fail one of their unit tests."""
+"""Every small mistake in the valve, its state, the arbiter or the levels of pins must fail one of their unit tests."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ import types
 
 import pytest
 
+from daemon import outputs
 from daemon.actuate import arbiter, state, valve
-from tests.actuate import setups, test_arbiter, test_state, test_valve
+from tests.actuate import setups, test_arbiter, test_gpio_outputs, test_state, test_valve
 from tests.actuate.mutants import UNCHANGED, mutants, survives
 
 
 @pytest.mark.parametrize(
-    ("module", "tests", "least"), [(valve, test_valve, 200), (state, test_state, 25), (arbiter, test_arbiter, 20)]
+    ("module", "tests", "least"),
+    [
+        (valve, test_valve, 200),
+        (state, test_state, 25),
+        (arbiter, test_arbiter, 20),
+        (outputs, test_gpio_outputs, 20),
+    ],
 )
 def test_mutants_are_noticed(
     module: types.ModuleType, tests: types.ModuleType, least: int, monkeypatch: pytest.MonkeyPatch

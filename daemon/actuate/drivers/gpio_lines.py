@@ -46,6 +46,16 @@ class SteadyPin(LGPIOPin):  # type: ignore[misc]  # gpiozero has no types
             lgpio.tx_pwm(self.factory._handle, self._number, *self._pwm)
 
 
+class ChipFactory(LGPIOFactory):  # type: ignore[misc]  # gpiozero has no types
+    """Pins of the chip with this number. Up to gpiozero 2.0.1 its own factory opens 0 or 4, whatever it is told."""
+
+    def __init__(self, chip: int) -> None:
+        super(LGPIOFactory, self).__init__()
+        self._handle = lgpio.gpiochip_open(chip)
+        self._chip = chip
+        self.pin_class = SteadyPin
+
+
 class Pins:
     """The header's pins, opened by the first line that needs them.
 
@@ -68,7 +78,7 @@ class Pins:
         """
         if self._factory is None:
             with _named("pins"):
-                self._factory = self._foreign() if self.foreign else self._lgpio()
+                self._factory = self._foreign() if self.foreign else ChipFactory(find_chip(self._labels))
         return self._factory
 
     def close(self) -> None:
@@ -81,11 +91,6 @@ class Pins:
     def _foreign(self) -> Any:
         gpiozero.Device.ensure_pin_factory()
         return gpiozero.Device.pin_factory
-
-    def _lgpio(self) -> Any:
-        factory = LGPIOFactory(chip=find_chip(self._labels))
-        factory.pin_class = SteadyPin
-        return factory
 
 
 class Line:
