@@ -4,8 +4,9 @@ BIN := .venv/bin
 SOAK_SECONDS ?= 1800
 EVALUATION_GAMES ?= 30
 MACHINE := $(shell uname -m)
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' daemon/__init__.py)
 
-.PHONY: help venv demo test worker worker-aarch64 lint bench soak evaluate export clean
+.PHONY: help venv demo test worker worker-aarch64 worker-files lint bench soak evaluate export clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -31,17 +32,11 @@ demo: venv ## a trained policy plays Pong through the daemon, live in this termi
 test: .venv/dev.stamp lint ## style, types and the whole test suite
 	$(BIN)/python -m pytest -m 'not soak and not benchmark' tests
 
-# The native worker, cross/README.md: `$(call build_worker,PRESET,MACHINE)`, into a folder and a tarball of it.
+# The native worker, cross/README.md: `$(call build_worker,PRESET,MACHINE)`, into a folder and a tarball of it. One
+# build at a time: tests build what they lack.
 define build_worker
-cd cross && PATH=$(CURDIR)/$(BIN):$$PATH cmake --preset $(1) --log-level=WARNING
-cd cross && PATH=$(CURDIR)/$(BIN):$$PATH cmake --build --preset $(1)
-rm -rf cross/dist/$(2).new
-$(BIN)/cmake --install cross/build/$(1) --prefix cross/dist/$(2).new --strip >cross/build/$(1)/install.log
-rm -rf cross/dist/$(2) && mv cross/dist/$(2).new cross/dist/$(2)
-tar -C cross/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -czf \
-  cross/dist/reflexd-worker-$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' daemon/__init__.py)-$(2).tar.gz \
-  --transform 's,^$(2),reflexd-worker,' $(2)
-@echo "built cross/dist/$(2)/reflexd-worker"
+mkdir -p cross/build
+flock cross/build $(MAKE) --no-print-directory worker-files PRESET=$(1) MACHINE=$(2)
 endef
 
 worker: .venv/worker.stamp ## the native inference worker for this machine
@@ -53,6 +48,16 @@ worker-aarch64: .venv/worker.stamp cross/build/sdk-aarch64.stamp ## the same for
 	@cross/prerequisites.sh aarch64-linux-gnu-g++ /usr/lib/aarch64-linux-gnu \
 	  g++-aarch64-linux-gnu libmsgpack-cxx-dev nlohmann-json3-dev libmbedtls-dev:arm64 "(dpkg --add-architecture arm64)"
 	$(call build_worker,aarch64,aarch64)
+
+worker-files:
+	cd cross && PATH=$(CURDIR)/$(BIN):$$PATH cmake --preset $(PRESET) --log-level=WARNING
+	cd cross && PATH=$(CURDIR)/$(BIN):$$PATH cmake --build --preset $(PRESET)
+	rm -rf cross/dist/$(MACHINE).new
+	$(BIN)/cmake --install cross/build/$(PRESET) --prefix cross/dist/$(MACHINE).new --strip >cross/build/$(PRESET)/install.log
+	rm -rf cross/dist/$(MACHINE) && mv cross/dist/$(MACHINE).new cross/dist/$(MACHINE)
+	tar -C cross/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 --transform 's,^$(MACHINE),reflexd-worker,' \
+	  -czf cross/dist/reflexd-worker-$(VERSION)-$(MACHINE).tar.gz $(MACHINE)
+	@echo "built cross/dist/$(MACHINE)/reflexd-worker"
 
 .venv/worker.stamp: .venv/run.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[worker]'

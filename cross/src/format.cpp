@@ -36,13 +36,13 @@ std::string bytes_text(std::span<const std::byte> bytes) {
 
 std::string hexadecimal(unsigned value) {
   std::array<char, 8> digits{};
-  const auto end = std::to_chars(digits.begin(), digits.end(), value, 16).ptr;
+  auto* const end = std::to_chars(digits.begin(), digits.end(), value, 16).ptr;
   return (value < 0x10 ? "0" : "") + std::string(digits.begin(), end);
 }
 
 std::string short_number(double value, int digits) {
   std::array<char, 40> text{};
-  const auto end = std::to_chars(text.begin(), text.end(), value, std::chars_format::general, digits).ptr;
+  auto* const end = std::to_chars(text.begin(), text.end(), value, std::chars_format::general, digits).ptr;
   return {text.begin(), end};
 }
 

@@ -12,6 +12,8 @@
 #include "failure.hpp"
 #include "format.hpp"
 #include "registry.hpp"
+#include "scalar_type.hpp"
+#include "signature.hpp"
 
 namespace reflexd {
 namespace {
@@ -21,60 +23,20 @@ using executorch::runtime::EValue;
 using executorch::runtime::MethodMeta;
 using executorch::runtime::Program;
 using executorch::runtime::Result;
-using executorch::runtime::TensorInfo;
-using executorch::runtime::etensor::ScalarType;
-using executorch::runtime::etensor::Tensor;
 using protocol::Drop;
 
 constexpr const char* kMethod = "forward";
 constexpr const char* kLoadingMethod = "loading method forward";
 constexpr std::string_view kIdentifier = "ET12";  // bytes 4 to 8 of every program this runtime reads
 
-ScalarType scalar_type(DType dtype) {
-  switch (dtype) {
-    case DType::uint8:
-      return ScalarType::Byte;
-    case DType::int32:
-      return ScalarType::Int;
-    case DType::int64:
-      return ScalarType::Long;
-    case DType::float32:
-      return ScalarType::Float;
-  }
-  return ScalarType::Undefined;
-}
-
-std::string name_of(ScalarType type) {
-  switch (type) {
-    case ScalarType::Byte:
-      return "uint8";
-    case ScalarType::Char:
-      return "int8";
-    case ScalarType::Short:
-      return "int16";
-    case ScalarType::Int:
-      return "int32";
-    case ScalarType::Long:
-      return "int64";
-    case ScalarType::Half:
-      return "float16";
-    case ScalarType::Float:
-      return "float32";
-    case ScalarType::Double:
-      return "float64";
-    default:
-      return "scalar type " + std::to_string(static_cast<int>(type));
-  }
-}
-
-void require(Error error, const std::string& doing) {
+void require(Error error, const char* doing) {
   if (error != Error::Ok) {
-    throw RuntimeFailure(Drop::model_error, doing + ": " + in_words(error));
+    throw RuntimeFailure(Drop::model_error, std::string(doing) + ": " + in_words(error));
   }
 }
 
 template <typename T>
-T taken(Result<T> result, const std::string& doing) {
+T taken(Result<T> result, const char* doing) {
   require(result.error(), doing);
   return std::move(result.get());
 }
@@ -91,39 +53,6 @@ void check_identifier(std::span<const std::byte> program) {
   }
 }
 
-std::string complaint(const char* kind, const TensorSpec& spec, const Result<TensorInfo>& found) {
-  const std::string start = std::string(kind) + " " + spec.name + ": ";
-  if (!found.ok()) {
-    return start + "the manifest says " + spec.text() + ", the program has no tensor there";
-  }
-  const std::vector<std::int64_t> shape(found->sizes().begin(), found->sizes().end());
-  if (found->scalar_type() != scalar_type(spec.dtype) || shape != spec.shape) {
-    return start + "the manifest says " + spec.text() + ", the program " + name_of(found->scalar_type()) + " " +
-           list_text(shape);
-  }
-  const auto order = found->dim_order();
-  if (!std::is_sorted(order.begin(), order.end())) {
-    const std::vector<std::int64_t> axes(order.begin(), order.end());
-    return start + "the program wants its axes in the order " + list_text(axes) +
-           " in memory: exported from an example that was not contiguous";
-  }
-  return "";
-}
-
-template <typename Specs, typename Meta>
-void compare(const char* kind, std::size_t count, const Specs& specs, Meta meta, std::vector<std::string>& complaints) {
-  if (count != specs.size()) {
-    complaints.push_back("has " + std::to_string(count) + " " + kind + "s, the manifest declares " +
-                         std::to_string(specs.size()));
-    return;
-  }
-  for (std::size_t index = 0; index < count; ++index) {
-    if (std::string text = complaint(kind, specs[index], meta(index)); !text.empty()) {
-      complaints.push_back(std::move(text));
-    }
-  }
-}
-
 std::vector<std::string> method_names(const Program& program) {
   std::vector<std::string> names;
   for (std::size_t index = 0; index < program.num_methods(); ++index) {
@@ -135,36 +64,6 @@ std::vector<std::string> method_names(const Program& program) {
 
 }  // namespace
 
-LoadedModel::Input::Input(TensorSpec declared)
-    : spec(std::move(declared)),
-      sizes(spec.shape.begin(), spec.shape.end()),
-      dim_order(sizes.size()),
-      strides(sizes.size()),
-      tensor(scalar_type(spec.dtype), static_cast<ssize_t>(sizes.size()), sizes.data(), nullptr, dim_order.data(),
-             strides.data()) {
-  std::int32_t stride = 1;
-  for (std::size_t axis = sizes.size(); axis-- > 0;) {
-    dim_order[axis] = static_cast<std::uint8_t>(axis);
-    strides[axis] = stride;
-    stride *= sizes[axis];
-  }
-}
-
-void LoadedModel::Input::point_at(const TensorView& view) {
-  if (view.dtype != spec.dtype || !std::ranges::equal(view.shape, spec.shape)) {
-    throw RuntimeFailure(Drop::malformed, "input " + spec.name + ": expected " + spec.text() + ", got " +
-                                              type_text(view.dtype, view.shape));
-  }
-  const std::byte* data = view.data;
-  if (reinterpret_cast<std::uintptr_t>(data) % protocol::item_bytes(view.dtype) != 0) {
-    aligned.resize(spec.bytes);
-    std::memcpy(aligned.data(), data, spec.bytes);
-    data = aligned.data();
-  }
-  // The runtime's tensors have no constant data, but a method only reads its inputs: the ring is mapped read-only.
-  tensor.set_data(const_cast<std::byte*>(data));
-}
-
 LoadedModel::LoadedModel(FileBytes program, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs,
                          std::uint32_t threads, executorch::runtime::EventTracer* tracer)
     : threads_(threads), loader_(std::move(program)), outputs_(std::move(outputs)) {
@@ -172,15 +71,16 @@ LoadedModel::LoadedModel(FileBytes program, std::vector<TensorSpec> inputs, std:
   const ThreadShare::Use use(threads_);
   load_program();
   load_method(tracer);
-  compare_with_declarations(inputs);
+  if (const auto complaints = complaints_about(method_->method_meta(), inputs, outputs_); !complaints.empty()) {
+    throw RuntimeFailure(Drop::malformed, std::string(protocol::kModelFile) + ": " + joined(complaints, "; "));
+  }
   build_tensors(std::move(inputs));
   loader_.finish();
 }
 
 void LoadedModel::load_program() {
   check_identifier(loader_.bytes());
-  const std::string doing = "loading " + std::string(protocol::kModelFile);
-  program_.emplace(taken(Program::load(&loader_, Program::Verification::InternalConsistency), doing));
+  program_.emplace(taken(Program::load(&loader_, Program::Verification::InternalConsistency), "loading model.pte"));
   const std::vector<std::string> names = method_names(*program_);
   if (std::find(names.begin(), names.end(), kMethod) == names.end()) {
     const auto shown = std::span(names).first(std::min<std::size_t>(names.size(), 8));
@@ -218,33 +118,23 @@ void LoadedModel::plan_memory(const MethodMeta& meta) {
 
 std::uint8_t* LoadedModel::reserve(std::size_t size) {
   constexpr std::size_t kLine = 64;  // of a cache; kernels like their rows to begin with one
-  if (size > SIZE_MAX - kLine) {
+  std::size_t room = 0;
+  if (__builtin_add_overflow(size, kLine, &room)) {
     throw std::bad_alloc();
   }
-  void* memory = std::aligned_alloc(kLine, (size + kLine) / kLine * kLine);  // not zeroed: not touched until used
+  // Zeros, which a program may count on, without touching the pages before they are used.
+  void* memory = std::calloc(room, 1);
   if (memory == nullptr) {
     throw std::bad_alloc();
   }
-  reserved_.emplace_back(static_cast<std::uint8_t*>(memory), std::free);
-  return reserved_.back().get();
-}
-
-void LoadedModel::compare_with_declarations(std::span<const TensorSpec> inputs) const {
-  const MethodMeta meta = method_->method_meta();
-  std::vector<std::string> complaints;
-  compare(
-      "input", meta.num_inputs(), inputs, [&](std::size_t at) { return meta.input_tensor_meta(at); }, complaints);
-  compare(
-      "output", meta.num_outputs(), outputs_, [&](std::size_t at) { return meta.output_tensor_meta(at); }, complaints);
-  if (!complaints.empty()) {
-    throw RuntimeFailure(Drop::malformed, std::string(protocol::kModelFile) + ": " + joined(complaints, "; "));
-  }
+  reserved_.emplace_back(memory, std::free);
+  return static_cast<std::uint8_t*>(std::align(kLine, size, memory, room));
 }
 
 void LoadedModel::build_tensors(std::vector<TensorSpec> inputs) {
   for (TensorSpec& spec : inputs) {
-    inputs_.push_back(std::make_unique<Input>(std::move(spec)));
-    input_values_.emplace_back(Tensor(&inputs_.back()->tensor));
+    inputs_.push_back(std::make_unique<InputTensor>(std::move(spec)));
+    input_values_.push_back(inputs_.back()->value());
   }
   const MethodMeta meta = method_->method_meta();
   for (std::size_t index = 0; index < outputs_.size(); ++index) {

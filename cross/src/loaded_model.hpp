@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "file_bytes.hpp"
+#include "input_tensor.hpp"
 #include "program_loader.hpp"
 #include "tensor.hpp"
 #include "threads.hpp"
@@ -45,35 +46,21 @@ class LoadedModel {
   [[nodiscard]] std::int64_t forward_ns() const noexcept { return forward_ns_; }
 
  private:
-  /// An input's tensor: built once, then only pointed at data.
-  struct Input {
-    explicit Input(TensorSpec declared);
-    void point_at(const TensorView& view);
-
-    TensorSpec spec;
-    std::vector<std::int32_t> sizes;
-    std::vector<std::uint8_t> dim_order;
-    std::vector<std::int32_t> strides;
-    std::vector<std::byte> aligned;  // for data that is not aligned to its items
-    executorch::runtime::etensor::TensorImpl tensor;
-  };
-
   void load_program();
   void load_method(executorch::runtime::EventTracer* tracer);
   void plan_memory(const executorch::runtime::MethodMeta& meta);
   std::uint8_t* reserve(std::size_t size);
-  void compare_with_declarations(std::span<const TensorSpec> inputs) const;
   void build_tensors(std::vector<TensorSpec> inputs);
   void collect_outputs();
 
   ThreadShare threads_;
   ProgramLoader loader_;
-  std::vector<std::unique_ptr<Input>> inputs_;
+  std::vector<std::unique_ptr<InputTensor>> inputs_;
   std::vector<TensorSpec> outputs_;
 
   // In the order the runtime needs them to go: the method before its memory, the program before its loader.
   std::optional<executorch::runtime::Program> program_;
-  std::vector<std::unique_ptr<std::uint8_t, decltype(&std::free)>> reserved_;
+  std::vector<std::unique_ptr<void, decltype(&std::free)>> reserved_;
   std::vector<executorch::runtime::Span<std::uint8_t>> planned_spans_;
   std::optional<executorch::runtime::HierarchicalAllocator> planned_memory_;
   executorch::extension::MallocMemoryAllocator method_memory_;
