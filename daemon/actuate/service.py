@@ -67,6 +67,8 @@ class Actuation:
         driver.open()
         self._writer = Writer(driver)
         first = self._writer.write("start", limits.neutral)
+        if self._writer.trouble:
+            logger.warning("%s", self._writer.trouble)
         self._applied = bus.publisher("applied", name)
         if first is not None:
             self._applied.send(first)

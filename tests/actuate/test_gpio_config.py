@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from daemon.config import ConfigError, parse
 from daemon.pins import pin_complaints
 from tests.actuate.pins import toml
+from tests.actuate.running import ROOT
 
 DISCRETE = {"actions": ["STOP", "GO"], "neutral": "STOP"}
 STEERING = {"unit": "rad", "minimum": -0.5, "maximum": 0.5, "neutral": 0.0}
@@ -47,6 +50,13 @@ def test_what_is_right(tmp_path: Path) -> None:
     assert complaints(tmp_path, arm=actuator(RELAY, MOTOR, SERVO)) == []
     assert complaints(tmp_path, arm=actuator(STEER, {**THROTTLE, "channel": 1}, channels=two)) == []
     assert complaints(tmp_path, arm=actuator(SERVO), leg=actuator({**SERVO, "pin": 13})) == []
+
+
+def test_the_configurations_of_the_documentation_are_right(tmp_path: Path) -> None:
+    tables = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "gpio.md").read_text(), re.DOTALL)
+    found = {name: keys for table in tables for name, keys in tomllib.loads(table)["actuators"].items()}
+    assert sorted(found) == ["car", "gate"]
+    assert complaints(tmp_path, **found) == []
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from daemon.actuate import neutral
+from daemon.bus import Bus
 from daemon.cli import main
 from daemon.client import command
 from daemon.messages import Operation
@@ -27,6 +28,8 @@ OUTPUTS = (
 )
 STEERING = {"kind": "servo", "pin": SERVO, "actions": {"NOOP": 0.0, "LEFT": -45.0, "RIGHT": 45.0, "JUMP": 90.0}}
 DEADMAN_MS = 250.0
+SLACK_MS = 250.0
+"""Allowed on top of a declared time on a busy test machine."""
 ON_FILES = "tests.actuate.gpio_process"
 
 
@@ -88,24 +91,23 @@ def test_neutral_within_the_deadman_when_proposals_stay_away(tmp_path: Path, tra
     with running(gpio_setup(tmp_path)) as (_, peer):
         move(peer, "LEFT")
         applied_ns = peer.applied[-1].applied_ns
-        eventually(lambda: trace.now(RELAY) == 0.0, "neutral")
+        eventually(lambda: (trace.now(RELAY), trace.now(MOTOR)) == (0.0, 0.0), "neutral")
         released = trace.events(RELAY)[-1]
-        assert (released.t_ns - applied_ns) / 1e6 < DEADMAN_MS + 200.0
-        assert trace.now(MOTOR) == 0.0
+        assert (released.t_ns - applied_ns) / 1e6 < DEADMAN_MS + SLACK_MS
 
 
 def test_neutral_first_of_all_when_the_process_was_stopped(tmp_path: Path, trace: Trace) -> None:
-    with running(gpio_setup(tmp_path)) as (process, peer):
+    with running(gpio_setup(tmp_path, deadman_ms=1000.0)) as (process, peer):
         move(peer, "LEFT")
         process.send_signal(signal.SIGSTOP)
-        time.sleep(0.4)
+        time.sleep(1.2)
         assert trace.now(RELAY) == 1.0, "nothing in a stopped process can let go"
         process.send_signal(signal.SIGCONT)
         eventually(lambda: trace.now(RELAY) == 0.0, "neutral")
 
 
 def test_killed_it_leaves_the_pins_and_begins_neutral_again(tmp_path: Path, trace: Trace) -> None:
-    setup = gpio_setup(tmp_path)
+    setup = gpio_setup(tmp_path, deadman_ms=2000.0)
     with running(setup) as (process, peer):
         move(peer, "RIGHT")
         process.kill()
@@ -114,11 +116,26 @@ def test_killed_it_leaves_the_pins_and_begins_neutral_again(tmp_path: Path, trac
     before = len(trace.events(RELAY))
     process = start(setup)
     try:
-        eventually(lambda: trace.now(RELAY) == 0.0, "neutral")
+        eventually(lambda: (trace.now(RELAY), trace.now(MOTOR)) == (0.0, 0.0), "neutral")
         assert {event.state for event in trace.events(RELAY)[before:]} == {0.0}
-        assert trace.now(MOTOR) == 0.0
     finally:
         end(process)
+
+
+def test_a_servo_in_software_warns_at_start_and_in_the_status(tmp_path: Path, trace: Trace) -> None:
+    setup = make_gpio_setup(tmp_path, {**STEERING, "software_pwm": True}, arm_on_start=True)
+    process = start(setup)
+    with Bus(setup.runtime) as bus:
+        peer = Peer(setup, bus)
+        peer.link()
+        move(peer, "LEFT")
+        assert peer.health is not None
+        assert "pin 18: servo pulsed in software (software_pwm): it twitches and wears" in peer.health.detail
+        assert [event.frequency for event in trace.events(SERVO)][-1] == 50.0
+        assert trace.now(SERVO) == pytest.approx(0.0625)
+    log = end(process)
+    assert "WARNING actuate@paddle: pin 18: servo pulsed in software" in log
+    assert trace.now(SERVO) == 0.0, "no pulses any more"
 
 
 # --- a servo on the PWM block ------------------------------------------------------------------------------
@@ -151,7 +168,7 @@ def servo_setup(folder: Path, **keys: object) -> Setup:
 
 def test_a_servo_follows_and_is_neutral_at_start_stall_and_stop(tmp_path: Path, servo: Servo) -> None:
     assert servo.pulse_us == 2000.0
-    with running(servo_setup(tmp_path), program=ON_FILES) as (process, peer):
+    with running(servo_setup(tmp_path, deadman_ms=1000.0), program=ON_FILES) as (process, peer):
         assert servo.pulse_us == 1500.0
         for action, pulse_us in (("LEFT", 1250.0), ("RIGHT", 1750.0), ("JUMP", 2000.0)):
             move(peer, action)
@@ -176,7 +193,7 @@ def killed(setup: Setup, servo: Servo) -> Iterator[None]:
 
 
 def test_killed_and_started_again_a_servo_is_neutral(tmp_path: Path, servo: Servo) -> None:
-    setup = servo_setup(tmp_path)
+    setup = servo_setup(tmp_path, deadman_ms=2000.0)
     with killed(setup, servo):
         process = start(setup, program=ON_FILES)
         try:
@@ -188,7 +205,7 @@ def test_killed_and_started_again_a_servo_is_neutral(tmp_path: Path, servo: Serv
 def test_killed_for_good_the_guard_writes_neutral(
     tmp_path: Path, servo: Servo, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    setup = servo_setup(tmp_path)
+    setup = servo_setup(tmp_path, deadman_ms=2000.0)
     (tmp_path / "package" / "manifest.json").write_text("no package at all")
     with killed(setup, servo):
         assert main(["neutral", str(setup.config)]) == 0

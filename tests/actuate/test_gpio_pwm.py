@@ -166,6 +166,17 @@ def test_after_a_failure_everything_is_set_up_anew(sysfs: FakeSysfs) -> None:
     assert contents(folder) == {"period": PERIOD, "duty_cycle": "1500000", "polarity": "normal", "enable": "1"}
 
 
+def test_a_servo_has_one_driver_at_a_time(sysfs: FakeSysfs) -> None:
+    first, second = pwm(sysfs), pwm(sysfs)
+    first.open(1500.0)
+    with pytest.raises(DriverError, match=r"pwm2/duty_cycle: another process drives this servo: `fuser .*; stop it"):
+        second.open(1000.0)
+    assert contents(sysfs.path / "pwmchip2/pwm2")["duty_cycle"] == "1500000"
+    first.close()
+    second.open(1000.0)
+    second.close()
+
+
 def test_nonsense_in_the_kernels_file_is_an_error_with_its_path(sysfs: FakeSysfs) -> None:
     sysfs.export("pwmchip2", 2, period="much")
     with pytest.raises(DriverError, match=r"pwm2/period: expected a number, found 'much'"):

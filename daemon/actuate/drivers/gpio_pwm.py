@@ -8,6 +8,7 @@ pulse, not with a reset.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import time
 from pathlib import Path
@@ -37,6 +38,7 @@ class HardwarePwm:
         self._pin, self._boards, self._sysfs = pin, boards, sysfs
         self._period_ns = round(1e9 / frequency_hz)
         self._folder: Path | None = None
+        self._claim = -1
 
     def open(self, level: float) -> None:
         """Find the block and start pulsing ``level`` microseconds. Waits for udev, :data:`GRANTED_WITHIN_S` at most.
@@ -64,8 +66,10 @@ class HardwarePwm:
             raise
 
     def close(self) -> None:
-        """Nothing to give back: the last pulse, neutral, goes on."""
-        self._folder = None
+        """Give up the claim; the last pulse, neutral, goes on."""
+        if self._claim >= 0:
+            os.close(self._claim)
+        self._folder, self._claim = None, -1
 
     def _open(self, level: float, wait_s: float) -> None:
         chip, channel = self._find()
@@ -73,6 +77,8 @@ class HardwarePwm:
         if not folder.exists():
             _put(chip / "export", channel)
         _await_permission(folder / "duty_cycle", wait_s)
+        self.close()
+        self._claim = _claim(folder / "duty_cycle")
         self._pulse(folder, round(level * 1e3))
         self._folder = folder
 
@@ -113,6 +119,20 @@ def _await_permission(file: Path, wait_s: float) -> None:
     until = time.monotonic() + wait_s
     while not os.access(file, os.W_OK) and time.monotonic() < until:
         time.sleep(_LOOK_EVERY_S)
+
+
+def _claim(file: Path) -> int:
+    """Lock the channel against other processes of this program: the kernel lets everybody write its files."""
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        raise DriverError(f"{file}: {error.strerror}{_advice(error)}") from None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        raise DriverError(f"{file}: another process drives this servo: `fuser {file}` names it; stop it") from None
+    return fd
 
 
 def _put(file: Path, value: int | str) -> None:
