@@ -162,7 +162,7 @@ def _agent_complaints(agent: Agent, config: Config, manifest: Manifest) -> Itera
 
 
 def _picture_size(config: Config, source: str) -> tuple[int, int] | None:
-    """Width and height of a source's raw picture where the configuration says it."""
+    """Width and height of a source's raw picture where the configuration says it; files have their own."""
     found = config.sources.get(source)
     if source in config.worlds:
         world = WORLDS[config.worlds[source].game]

@@ -10,6 +10,8 @@ from daemon.section import Section
 
 Rate = Annotated[float, msgspec.Meta(gt=0.0, le=1000.0)]
 Size = Annotated[int, msgspec.Meta(ge=16, le=4096)]
+FullSize = Annotated[int, msgspec.Meta(ge=0, le=16384)]
+Position = Annotated[int, msgspec.Meta(ge=0, le=16384)]
 Frozen = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
 CameraControl = bool | int | float | str | list[bool | int | float]
 
@@ -89,6 +91,56 @@ class CameraTable(SourceTable, frozen=True, kw_only=True):
     frozen_frames: Frozen = 10
 
 
-Source = Synthetic | Frames | Video
+class V4l2(CameraTable, frozen=True, kw_only=True, tag="v4l2"):
+    """``[sources.NAME]`` with ``kind = "v4l2"``: a USB or other Video4Linux camera. Needs the extra ``video``.
+
+    Attributes:
+        device: ``/dev/v4l/by-id/...`` or ``/dev/v4l/by-path/...``, which stay the same when the camera is plugged in
+            again, or ``/dev/videoN``, which may not; ``reflexd sources`` lists them.
+        format: what to ask the camera for.
+    """
+
+    device: str
+    format: Literal["mjpeg", "yuyv", "nv12"] = "mjpeg"
+
+
+class Picamera2(CameraTable, frozen=True, kw_only=True, tag="picamera2"):
+    """``[sources.NAME]`` with ``kind = "picamera2"``: a camera on a Raspberry Pi. Needs the system's picamera2.
+
+    Attributes:
+        camera: which: its number or its id; ``reflexd sources`` lists them.
+        full_width, full_height: size of a full stream beside it, from which the picture is scaled, so that it shows
+            what the whole sensor sees; 0 has the camera make the picture alone, from a sensor mode of its choice.
+        format: of the picture: ``rgb`` where the scaler makes it (any main stream; a stream beside the full one on a
+            Pi 5), ``yuv420`` everywhere.
+        buffers: most buffers to ask for; fewer, then smaller pictures, are tried when memory is short.
+        controls: libcamera's, by name, such as ``ExposureTime = 10000`` or ``AwbEnable = false``.
+    """
+
+    camera: int | str = 0
+    full_width: FullSize = 0
+    full_height: FullSize = 0
+    format: Literal["rgb", "yuv420"] = "rgb"
+    buffers: Annotated[int, msgspec.Meta(ge=2, le=16)] = 4
+    controls: dict[str, CameraControl] = {}
+
+
+class Screen(SourceTable, frozen=True, kw_only=True, tag="screen"):
+    """``[sources.NAME]`` with ``kind = "screen"``: a part of an X11 screen. Needs the extra ``screen``.
+
+    Attributes:
+        display: such as ``:0``; by default ``$DISPLAY``.
+        left, top: corner of the part, pixels.
+        width, height: its size, pixels.
+    """
+
+    display: str = ""
+    left: Position = 0
+    top: Position = 0
+    width: Size = 640
+    height: Size = 480
+
+
+Source = Synthetic | Frames | Video | V4l2 | Picamera2 | Screen
 SOURCE_TABLES: dict[str, type[SourceTable]] = {str(table.__struct_config__.tag): table for table in get_args(Source)}
 """Each kind with its table."""

@@ -31,6 +31,8 @@ class FrameFolder:
         ConfigError: no such folder, or no pictures in it.
     """
 
+    note = ""
+
     def __init__(self, table: Frames, folder: Path, stop: Event) -> None:
         self._stop, self._pace, self._period_ns = stop, Pace(stop), round(1e9 / table.fps)
         self._paths = picture_files(folder)

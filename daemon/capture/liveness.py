@@ -37,8 +37,13 @@ class Watch:
         self._same = 1
         self._settling = self._settle_frames
 
+    def opened(self) -> None:
+        """The source was opened, anew perhaps: its pictures may have another size, and it has to settle."""
+        self._size = ()
+        self.settle()
+
     def settle(self) -> None:
-        """The source was opened anew or at fault: some good pictures are needed before it counts."""
+        """The source was at fault: some good pictures are needed before it counts again."""
         self._settling = self._settle_frames
 
     def stamp(self, sensor_ns: int, now_ns: int) -> None:
@@ -88,3 +93,12 @@ class Watch:
         self._same = self._same + 1 if digest is not None and digest == self._digest else 1
         self._sample, self._digest = sample, digest
         return self._same
+
+
+def monotonic(stamp_ns: int, monotonic_ns: int, boot_ns: int) -> int:
+    """A sensor time as CLOCK_MONOTONIC.
+
+    libcamera's documentation says CLOCK_BOOTTIME, its pipelines pass on the kernel's stamps, which are monotonic. The
+    two differ by the time the device was suspended; a stamp that lies beyond now on the one is on the other.
+    """
+    return stamp_ns - (boot_ns - monotonic_ns) if stamp_ns > monotonic_ns else stamp_ns

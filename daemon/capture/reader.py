@@ -52,6 +52,8 @@ class Reader:
         self.state: State = "opening"
         self.detail = ""
         """What was last wrong; empty once a good picture has come."""
+        self.note = ""
+        """What the source says of itself, see :class:`Source`."""
         self.published = self.opened = self.failed = self.late = 0
         self.last_ns = time.monotonic_ns()
         """When the last good picture came, or since when the source has been in its state without one."""
@@ -87,7 +89,8 @@ class Reader:
             self._fault(error)
             return
         self.opened += 1
-        self._watch.settle()
+        self.note = source.note
+        self._watch.opened()
         self._enter("reading", self.detail)
         try:
             self._read(source)

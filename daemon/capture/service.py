@@ -111,7 +111,7 @@ class Capture:
             return "done"
         if self._reader.state == "absent":
             return "waiting"
-        if self._stalled:
+        if self._stalled or (self._reader.note and self._reader.flowing):
             return "degraded"
         return "running" if self._reader.flowing else "starting"
 
@@ -119,7 +119,7 @@ class Capture:
         frames = f"{self._reader.published} frames"
         if self._stalled:
             frames += f", none for {(time.monotonic_ns() - self._reader.last_ns) / 1e9:.1f} s"
-        return f"{frames}; {self._reader.detail}" if self._reader.detail else frames
+        return "; ".join(filter(None, (frames, self._reader.note, self._reader.detail)))
 
     def shutdown(self) -> None:
         """Stop reading and remove the rings."""

@@ -22,7 +22,11 @@ class Source(Protocol):
 
     @property
     def late(self) -> int:
-        """Pictures that came after they were due; 0 for a source that does not keep its own time."""
+        """Pictures that came after they were due, or were left out for newer ones."""
+
+    @property
+    def note(self) -> str:
+        """What is not as configured, though it runs; empty if nothing is."""
 
     def read(self) -> RawPicture | None:
         """Wait for the next picture; None at the end, or when the stop that it was opened with is set.

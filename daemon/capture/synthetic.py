@@ -17,6 +17,8 @@ BAR_PIXELS_PER_FRAME = 4
 class SyntheticCamera:
     """Colour gradients under a bright bar that moves from left to right; equal frame numbers give equal pictures."""
 
+    note = ""
+
     def __init__(self, table: Synthetic, stop: Event) -> None:
         self._stop, self._pace, self._period_ns = stop, Pace(stop), round(1e9 / table.fps)
         self._width = table.width

@@ -33,6 +33,8 @@ class VideoFile:
         ConfigError: no such file, no video in it, or more pictures per second than ``fps``.
     """
 
+    note = ""
+
     def __init__(self, table: Video, path: Path, stop: Event) -> None:
         self._table, self._path, self._stop, self._pace = table, path, stop, Pace(stop)
         self._period_ns = round(1e9 / table.fps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from daemon.capture.liveness import FUTURE_NS, OLD_NS, SETTLE_FRAMES, Watch
+from daemon.capture.liveness import FUTURE_NS, OLD_NS, SETTLE_FRAMES, Watch, monotonic
 from daemon.capture.raw import BadPicture
 from daemon.pixels import Pixels
 
@@ -107,3 +107,18 @@ def test_another_size_is_refused() -> None:
     assert look(watch, NOW, NOW, noise(1)) == "good"
     assert look(watch, NOW + 1, NOW, noise(1)[:12].copy()) == "size"
     assert look(watch, NOW + 2, NOW, noise(1)) == "good"
+
+
+def test_another_size_after_opening_anew_is_good() -> None:
+    watch = Watch(frozen_frames=None)
+    assert look(watch, NOW, NOW, noise(1)) == "good"
+    watch.opened()
+    assert look(watch, NOW + 1, NOW, noise(1)[:12].copy()) == "good"
+
+
+def test_stamps_of_either_clock_since_boot_become_monotonic() -> None:
+    suspended_ns = 7_000_000_000
+    boot_ns = NOW + suspended_ns
+    assert monotonic(NOW - PERIOD, NOW, boot_ns) == NOW - PERIOD
+    assert monotonic(boot_ns - PERIOD, NOW, boot_ns) == NOW - PERIOD
+    assert monotonic(NOW - PERIOD, NOW, NOW) == NOW - PERIOD, "never suspended: the clocks are one"

@@ -1,0 +1,118 @@
+"""A Video4Linux camera as a source, through PyAV."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from threading import Event
+
+import av
+
+from daemon.capture.decoded import raw_picture
+from daemon.capture.devices import explained, present
+from daemon.capture.raw import BadPicture, RawPicture
+from daemon.capture.source import SourceFailed
+from daemon.sources import V4l2
+
+_INPUT_FORMAT = {"mjpeg": "mjpeg", "yuyv": "yuyv422", "nv12": "nv12"}
+"""FFmpeg's names."""
+BEHIND_PERIODS = 1.5
+"""A picture that is older than the youngest ever was by this many periods has waited in the driver's queue."""
+
+
+class V4l2Camera:
+    """A camera behind ``/dev/video*``.
+
+    The driver stamps its buffers with CLOCK_MONOTONIC when the exposure begins or the picture arrives, as it says of
+    itself. It keeps a queue of buffers: pictures that have waited there are left out for newer ones.
+
+    Args:
+        table: the source's table.
+        stop: ends the waiting between pictures; a driver that blocks is not woken by it.
+
+    Raises:
+        SourceAbsent: unplugged.
+        SourceFailed: busy, not permitted, or without the size or format that is asked for.
+    """
+
+    note = ""
+
+    def __init__(self, table: V4l2, stop: Event) -> None:
+        self._table, self._stop = table, stop
+        self._period_ns = round(1e9 / table.fps)
+        self._container = self._open()
+        self._stream = self._container.streams.video[0]
+        self._stream.thread_type = "NONE"  # threads would hold pictures back
+        self._packets = self._container.demux(self._stream)
+        self._youngest_ns: int | None = None
+        self._check_size()
+        self.late = 0
+
+    def read(self) -> RawPicture | None:
+        """The next picture that has not waited."""
+        for packet in self._arriving():
+            if packet.pts is None or packet.time_base is None:
+                raise BadPicture("broken", "a picture without a time stamp")
+            sensor_ns = round(packet.pts * packet.time_base * 1_000_000_000)
+            if self._has_waited(sensor_ns):
+                self.late += 1
+                continue
+            return raw_picture(self._decode(packet), sensor_ns)
+        return None
+
+    def close(self) -> None:
+        """Give the device back."""
+        self._container.close()
+
+    def _open(self) -> av.container.InputContainer:
+        node = present(self._table.device)
+        options = {
+            "video_size": f"{self._table.width}x{self._table.height}",
+            "framerate": f"{self._table.fps:g}",
+            "input_format": _INPUT_FORMAT[self._table.format],
+            "timestamps": "default",
+        }
+        try:
+            return av.open(str(node), format="v4l2", options=options)
+        except av.error.FFmpegError as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: av.error.FFmpegError) -> OSError:
+        return explained(OSError(error.errno, error.strerror), self._table.device)
+
+    def _check_size(self) -> None:
+        table, stream = self._table, self._stream
+        if (stream.width, stream.height) != (table.width, table.height):
+            self._container.close()
+            raise SourceFailed(
+                f"{table.device}: expected {table.width}x{table.height} {table.format}, "
+                f"the camera gives {stream.width}x{stream.height}: reflexd sources lists what it has"
+            )
+
+    def _arriving(self) -> Iterator[av.Packet[av.VideoStream]]:
+        while not self._stop.is_set():
+            try:
+                packet = next(self._packets)
+            except StopIteration:
+                raise SourceFailed(f"{self._table.device}: the stream has ended") from None
+            except av.error.FFmpegError as error:
+                raise self._explained(error) from None
+            if packet.size:
+                yield packet
+
+    def _has_waited(self, sensor_ns: int) -> bool:
+        age_ns = time.monotonic_ns() - sensor_ns
+        youngest_ns = self._youngest_ns
+        if youngest_ns is None or age_ns < youngest_ns:
+            self._youngest_ns = age_ns
+            return False
+        return age_ns > youngest_ns + BEHIND_PERIODS * self._period_ns
+
+    def _decode(self, packet: av.Packet[av.VideoStream]) -> av.VideoFrame:
+        try:
+            frames = packet.decode()
+        except av.error.InvalidDataError as error:
+            raise BadPicture("broken", f"cannot be decoded: {error.strerror}") from None
+        if not frames or packet.is_corrupt or frames[0].is_corrupt:
+            raise BadPicture("broken", "only a part of it has arrived")
+        return frames[0]
