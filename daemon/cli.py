@@ -116,12 +116,9 @@ def _export(arguments: argparse.Namespace) -> int:
 
 
 def _operate(arguments: argparse.Namespace) -> int:
-    from daemon.operate import operate, running_daemons, targets
+    from daemon.operate import operate, targets
 
-    if arguments.config is not None:
-        folders = [RuntimeFolder(parse(arguments.config).daemon).folder]
-    else:
-        folders = [arguments.runtime] if arguments.runtime is not None else running_daemons()
+    folders = _folders(arguments)
     found = targets(folders)
     chosen = [target for target in found if not arguments.actuators or target.actuator in arguments.actuators]
     unknown = set(arguments.actuators) - {target.actuator for target in found}
@@ -150,6 +147,32 @@ def _neutral(arguments: argparse.Namespace) -> int:
         except (NotNeutral, ConfigError, OSError) as error:  # the others still get theirs
             status = _complain(f"{name}: NOT neutral: {error}", 1)
     return status
+
+
+def _sources(_: argparse.Namespace) -> int:
+    from daemon.capture.listing import report
+
+    print("\n".join(report()))
+    return 0
+
+
+def _snapshot(arguments: argparse.Namespace) -> int:
+    from daemon.snapshot import SnapshotError, snapshot
+
+    try:
+        print(snapshot(_folders(arguments), arguments.source, arguments.agent, arguments.out))
+    except SnapshotError as error:
+        return _complain(str(error), 1)
+    return 0
+
+
+def _folders(arguments: argparse.Namespace) -> list[Path]:
+    """Runtime folders of the daemon that is meant, or of all that run."""
+    from daemon.operate import running_daemons
+
+    if arguments.config is not None:
+        return [RuntimeFolder(parse(arguments.config).daemon).folder]
+    return [arguments.runtime] if arguments.runtime is not None else running_daemons()
 
 
 def _version() -> str:
@@ -187,14 +210,28 @@ def _parser() -> argparse.ArgumentParser:
     neutral.add_argument("actuators", nargs="*", metavar="ACTUATOR", help="only these; otherwise all")
     neutral.set_defaults(call=_neutral)
 
+    sources = commands.add_parser("sources", help="list cameras and their formats, and what is missing")
+    sources.set_defaults(call=_sources)
+
+    picture = commands.add_parser("snapshot", help="save what a model sees of a running source as a PNG")
+    picture.add_argument("source", metavar="SOURCE", help="a source or world of a running daemon")
+    picture.add_argument("--as", dest="agent", metavar="AGENT", help="as this agent sees it: cropped, fitted, coloured")
+    picture.add_argument("-o", dest="out", type=Path, metavar="FILE", help="by default SOURCE.png or SOURCE-AGENT.png")
+    _which_daemon(picture)
+    picture.set_defaults(call=_snapshot)
+
     for operation, text in OPERATIONS.items():
         one = commands.add_parser(operation, help=text, description=text)
         one.add_argument("actuators", nargs="*", metavar="ACTUATOR", help="only these; otherwise all")
-        where = one.add_mutually_exclusive_group()
-        where.add_argument("--config", type=Path, help="of the daemon meant; otherwise all that run")
-        where.add_argument("--runtime", type=Path, metavar="DIR", help="runtime folder of the daemon meant")
+        _which_daemon(one)
         one.set_defaults(call=_operate, operation=operation)
     return parser
+
+
+def _which_daemon(command: argparse.ArgumentParser) -> None:
+    where = command.add_mutually_exclusive_group()
+    where.add_argument("--config", type=Path, help="of the daemon meant; otherwise all that run")
+    where.add_argument("--runtime", type=Path, metavar="DIR", help="runtime folder of the daemon meant")
 
 
 class _PrintVersion(argparse.Action):

@@ -9,9 +9,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from daemon.cli import main
+from daemon.sources import Source
 from docs.generate import PAGE, page
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +37,11 @@ def test_the_configuration_page_is_fresh() -> None:
 def test_the_explained_configurations_are_the_shipped_ones() -> None:
     for explained, shipped in zip(blocks("toml"), ("demo.toml", "log.toml"), strict=True):
         assert tomllib.loads(explained) == tomllib.loads((ROOT / "models/pong" / shipped).read_text())
+
+
+def test_the_explained_sources_are_good() -> None:
+    (example,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs/sources.md").read_text(), re.DOTALL)
+    assert len(msgspec.convert(tomllib.loads(example)["sources"], dict[str, Source])) == 2
 
 
 def test_every_command_is_of_a_known_kind() -> None:
@@ -61,7 +68,7 @@ def test_reflexd_commands_run(command: list[str], run_folder: Path, monkeypatch:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(run_folder))
     monkeypatch.setenv("XDG_STATE_HOME", str(run_folder / "state"))
     done = subprocess.run([REFLEXD, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
-    nobody_runs = arguments[0] in ("status", "estop", "clear", "arm", "disarm")
+    nobody_runs = arguments[0] in ("snapshot", "status", "estop", "clear", "arm", "disarm")
     assert done.returncode == (1 if nobody_runs else 0), done.stderr
     assert "Traceback" not in done.stderr
 

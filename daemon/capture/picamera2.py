@@ -169,3 +169,11 @@ def _planes(form: RawFormat, data: memoryview, stride: int, height: int) -> tupl
         halves = data[luma : luma + chroma], data[luma + chroma :]
         return Plane(data[:luma], stride), *(Plane(half, stride // 2) for half in halves)
     return (Plane(data, stride),)
+
+
+def cameras() -> list[str]:
+    """The cameras there are, a line each, with what to write as ``camera``."""
+    return [
+        f"camera = {number}, or {info['Id']!r}: {info.get('Model', 'unknown model')}"
+        for number, info in enumerate(Picamera2.global_camera_info())
+    ]

@@ -40,10 +40,7 @@ class ScreenGrab:
         if not self._display:
             raise ConfigError("display: expected a display such as ':0', here or as $DISPLAY")
         self._part = {"left": table.left, "top": table.top, "width": table.width, "height": table.height}
-        try:
-            self._server = MSS(display=self._display)
-        except ScreenShotError as error:
-            raise SourceAbsent(f"no X server answers at display {self._display!r}: {error}") from None
+        self._server = _connect(self._display)
         screen = self._server.monitors[0]
         if table.left + table.width > screen["width"] or table.top + table.height > screen["height"]:
             self._server.close()
@@ -71,3 +68,22 @@ class ScreenGrab:
         """Leave the X server."""
         with suppress(ScreenShotError):  # it may have gone first
             self._server.close()
+
+
+def screen_size(display: str) -> tuple[int, int]:
+    """Width and height of a display's screen.
+
+    Raises:
+        SourceAbsent: no X server answers there.
+    """
+    server = _connect(display)
+    screen = server.monitors[0]
+    server.close()
+    return screen["width"], screen["height"]
+
+
+def _connect(display: str) -> MSS:
+    try:
+        return MSS(display=display)
+    except ScreenShotError as error:
+        raise SourceAbsent(f"no X server answers at display {display!r}: {error}") from None

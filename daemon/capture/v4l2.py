@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from threading import Event
 
 import av
@@ -116,3 +117,22 @@ class V4l2Camera:
         if not frames or packet.is_corrupt or frames[0].is_corrupt:
             raise BadPicture("broken", "only a part of it has arrived")
         return frames[0]
+
+
+def offered(node: Path) -> str:
+    """What FFmpeg says of the formats of a device.
+
+    Raises:
+        OSError: it cannot be opened, or is no camera.
+    """
+    with av.logging.Capture() as log:
+        av.logging.set_level(av.logging.INFO)
+        try:
+            av.open(str(node), format="v4l2", options={"list_formats": "all"}).close()
+        except av.error.ExitError:  # so it ends when it has listed them
+            pass
+        except av.error.FFmpegError as error:
+            raise OSError(error.errno, error.strerror) from None
+        finally:
+            av.logging.set_level(None)
+    return "".join(text for _, _, text in log)
