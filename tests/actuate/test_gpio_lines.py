@@ -87,6 +87,11 @@ def test_a_level_is_there_from_the_claim_on_and_stays_when_it_is_let_go(lines: A
     assert chip.calls[before:] == [("chip closed",)], "the pin is not made an input"
 
 
+def test_a_neutral_that_is_on_is_on_from_the_claim_on(lines: Any, chip: FakeChip) -> None:
+    lines.Line(lines.Pins(["pinctrl-rp1"]), 17).open(1.0)
+    assert chip.calls[1:3] == [("input", 17), ("output", 17, 1)]
+
+
 def test_a_duty_is_not_cut_to_percents(lines: Any, chip: FakeChip) -> None:
     line = lines.Line(lines.Pins(["pinctrl-rp1"]), 17, 50.0, 50.0 / 1e6)
     line.open(1543.0)
