@@ -132,6 +132,7 @@ def test_neither_versions_nor_an_emergency_stop_wait_for_heavy_imports(call: str
         ("actuators.wheels.neutral", "STOP", ("neutral = 'STOP'", "one of actions: LEFT, STAY, RIGHT")),
         ("actuators.wheels.actions", ["STAY"], ("package = 'package'", "['LEFT', 'RIGHT'] are not in")),
         ("actuators.wheels.world", "pong", ("actuators.wheels.world = 'pong'", "driver = 'simulated'")),
+        ("actuators.wheels.driver", "gpio", ("actuators.wheels.outputs", "expected with driver = 'gpio'", "found 0")),
         ("actuators.wheels.hold_ms", 300.0, ("hold_ms = 300.0", "at most deadman_ms = 200.0")),
         ("worlds.pong", {"game": "pong"}, ("worlds.pong", "expected one actuator with world = 'pong', found 0")),
     ],
