@@ -21,7 +21,6 @@ from msgspec.inspect import (
 from cross.protocol.generator.types import Types, optional_type, pattern_name, snake, tagged_structs
 from daemon.declarations import DeclarationError, children
 
-_INT64 = range(-(2**63) + 1, 2**63)
 _CONSTRAINTS: dict[type[Type], set[str]] = {
     BytesType: {"min_length", "max_length"},
     DictType: {"min_length", "max_length"},
@@ -152,8 +151,8 @@ def _limits(declared: Type) -> dict[str, object]:
 
 def _integer_limits(declared: IntType) -> str:
     least, most = declared.ge, declared.le
-    if least not in _INT64 or most not in _INT64:
-        raise DeclarationError(f"{declared}: expected ge and le within 64 bits, a native integer has no more")
+    if least is None or most is None:
+        raise DeclarationError(f"{declared}: expected ge and le, a native integer has 64 bits")
     return f"IntegerLimits{{{least}, {most}}}"
 
 
