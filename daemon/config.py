@@ -24,6 +24,7 @@ Millis = Annotated[float, msgspec.Meta(gt=0.0, le=60_000.0)]
 MillisOrOff = Annotated[float, msgspec.Meta(ge=0.0, le=60_000.0)]
 Priority = Annotated[int, msgspec.Meta(ge=0, le=9)]
 Limit = Annotated[float, msgspec.Meta(ge=-1e9, le=1e9)]
+Brightness = Annotated[float, msgspec.Meta(ge=0.0, le=255.0)]
 Step = Annotated[float, msgspec.Meta(gt=0.0, le=1e9)]
 WorkerKind = Literal["native", "python"]
 WorkerWanted = Literal["auto", WorkerKind]
@@ -70,6 +71,9 @@ class Agent(Section, frozen=True, kw_only=True):
         deadline_ms: a decision must be there this long after the frame; 0 takes one period of rate_hz.
         max_age_ms: the valve refuses an action whose frame is older than this.
         min_confidence: the valve refuses an action whose softmax probability is lower.
+        skip_unchanged: no inference on a frame that shows what the last one decided on does: no part of 64x64 is
+            brighter or darker by this much (0 to 255; 6 is above the noise of most cameras). The decision before it is
+            proposed again; every 21st such frame is decided on. 0 turns it off. Not for a lock-step world.
     """
 
     package: str
@@ -80,6 +84,7 @@ class Agent(Section, frozen=True, kw_only=True):
     deadline_ms: MillisOrOff = 0.0
     max_age_ms: Millis = 100.0
     min_confidence: Probability = 0.0
+    skip_unchanged: Brightness = 0.0
 
     @property
     def period_ms(self) -> float:

@@ -32,6 +32,7 @@ PURE = [
     "infer/encode.py",
     "infer/decode.py",
     "infer/schedule.py",
+    "infer/unchanged.py",
     "infer/admission.py",
     "actuate/valve.py",
     "actuate/arbiter.py",

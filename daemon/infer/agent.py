@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from daemon.config import Agent
 from daemon.infer.decode import Decision, Decoder
@@ -13,6 +13,9 @@ from daemon.infer.encode import Encoder, Observation
 from daemon.infer.history import History
 from daemon.messages import Drop, InlineTensor, RingFrames
 from daemon.package import Manifest
+
+if TYPE_CHECKING:  # it loads numpy, which infer does without otherwise
+    from daemon.infer.unchanged import ChangeGate
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +44,7 @@ class AgentRun:
         self.dropped: Counter[str] = Counter()
         self._encoder, self._decoder = Encoder(manifest, period_ns), Decoder(manifest)
         spec = manifest.history
+        self.gate = _change_gate(config, manifest)
         self.history = History(spec.shape[1], spec.padding_token, manifest.actions) if spec else History(1, 0, [])
 
     def refuse(self, why: str) -> None:
@@ -68,6 +72,20 @@ class AgentRun:
         return self._decoder.decode(outputs)
 
     @property
+    def counts(self) -> dict[str, int]:
+        """Decisions, and frames that needed none."""
+        counts = {"decided": self.decided, "not_due": self.not_due}
+        return counts if self.gate is None else {**counts, "unchanged": self.gate.skipped}
+
+    @property
     def text(self) -> str:
         """State in a few words, for people."""
         return f"{self.name} {self.state}" + (f": {self.detail}" if self.detail else "")
+
+
+def _change_gate(config: Agent, manifest: Manifest) -> ChangeGate | None:
+    if not config.skip_unchanged:
+        return None
+    from daemon.infer.unchanged import ChangeGate
+
+    return ChangeGate(config.skip_unchanged, round(-manifest.frame.offsets_ms[-1] * 1e6))

@@ -80,7 +80,7 @@ class Infer:
             progress=self._progress,
             detail="; ".join(texts),
             children=self._pool.pids(),
-            counts={a.name: {"decided": a.decided, "not_due": a.not_due} for a in self._all()}
+            counts={agent.name: agent.counts for agent in self._all()}
             | {s.name: {"frames": s.frames, "skipped": s.skipped} for s in self._sources}
             | {"(workers)": {"replaced": self._pool.replaced}},
             dropped={agent.name: dict(agent.dropped) for agent in self._all()},
@@ -119,15 +119,26 @@ class Infer:
         if self._gate.open:
             for agent in self._looking.get((source.name, view), ()):
                 if agent.state == "ready":
-                    self._offer(agent, observation, now_ns)
+                    self._look(agent, source, view, observation, now_ns)
+
+    def _look(self, agent: AgentRun, source: SourceReader, view: str, observation: Observation, now_ns: int) -> None:
+        newest = observation.newest
+        if newest.sensor_ns > now_ns + FUTURE_NS:
+            agent.drop("stale", f"a frame stamped {(newest.sensor_ns - now_ns) / 1e6:.1f} ms in the future")
+        elif observation.after is None and not self._scheduler.due(agent.name, newest.sensor_ns):
+            agent.not_due += 1
+        elif agent.gate is None or observation.after is not None:
+            self._offer(agent, observation, now_ns)
+        else:
+            pixels = source.pixels(view, newest)
+            held = None if pixels is None else agent.gate.look(pixels, newest.sensor_ns)
+            if held is None:
+                self._offer(agent, observation, now_ns)
+            else:
+                self._propose(agent, newest, held, 0)
 
     def _offer(self, agent: AgentRun, observation: Observation, now_ns: int) -> None:
-        sensor_ns = observation.newest.sensor_ns
-        if sensor_ns > now_ns + FUTURE_NS:
-            agent.drop("stale", f"a frame stamped {(sensor_ns - now_ns) / 1e6:.1f} ms in the future")
-        elif observation.after is None and not self._scheduler.due(agent.name, sensor_ns):
-            agent.not_due += 1
-        elif self._scheduler.offer(agent.name, observation, now_ns):
+        if self._scheduler.offer(agent.name, observation, now_ns):
             agent.drop("superseded", "a newer frame came first")
 
     def _expire(self, now_ns: int) -> None:
@@ -164,6 +175,8 @@ class Infer:
             agent.drop(error.reason, str(error))
             return
         agent.decided += 1
+        if agent.gate is not None:
+            agent.gate.decided(decision, job.waiting.observation.newest.sensor_ns)
         self._propose(agent, job.waiting.observation.newest, decision, result.forward_ns)
 
     def _propose(self, agent: AgentRun, frame: Frame, decision: Decision, forward_ns: int) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from daemon.bus import Subscriber
 from daemon.frames import Frame, RingError, RingReader
 from daemon.infer.encode import Observation
 from daemon.messages import FrameReady
 from daemon.runtime import RuntimeFolder
 from daemon.views import View
+
+if TYPE_CHECKING:  # who has no change gate looks at no pixels, and loads no numpy
+    from daemon.pixels import Pixels
 
 
 class ViewReader:
@@ -35,6 +40,12 @@ class ViewReader:
         self._last_seq = newest.seq
         after = ready.after if newest.seq == ready.seq else None
         return Observation(self._path.name, reader.epoch, self._recent(reader, newest), after)
+
+    def pixels(self, frame: Frame) -> Pixels | None:
+        """A copy of a frame it has observed, or None if that has been written over."""
+        reader = self._reader
+        pixels = reader.pixels(frame).copy() if reader else None
+        return pixels if reader and reader.intact(frame) else None
 
     def _recent(self, reader: RingReader, newest: Frame) -> list[Frame]:
         frames = [newest]
@@ -67,6 +78,10 @@ class SourceReader:
     def skipped(self) -> int:
         """Frames no observation was made of, over all views."""
         return sum(view.skipped for view in self._views.values())
+
+    def pixels(self, view: str, frame: Frame) -> Pixels | None:
+        """See :meth:`ViewReader.pixels`."""
+        return self._views[view].pixels(frame)
 
     def observe(self, now_ns: int) -> tuple[str, Observation] | None:
         """A view's name and the new observation in it, or None.
