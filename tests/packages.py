@@ -37,19 +37,22 @@ __all__ = ["ACTIONS", "FULL_HEIGHT", "FULL_WIDTH", "HISTORY", "PADDING_TOKEN", "
 _EXAMPLES = 24
 
 
-def tiny_package(folder: Path, *, stack: int = 1, nan_when_bright: bool = False, burn: int = 0) -> Path:
-    """A policy on a 16x16 grey view that goes where the picture is brightest, by columns 0-4, 5-10, 11-15.
+def tiny_package(
+    folder: Path, *, stack: int = 1, nan_when_bright: bool = False, burn: int = 0, height: int = SIDE
+) -> Path:
+    """A policy on a grey view 16 wide that goes where the picture is brightest, by columns 0-4, 5-10, 11-15.
 
     Args:
         folder: where the package goes; must not exist.
         stack: frames per observation, 100 ms apart; only the newest counts.
         nan_when_bright: NaN logits as soon as a pixel is 255.
         burn: layers of 512x512 computed for nothing, about 0.03 ms each on a fast core.
+        height: of the view.
 
     Returns:
         ``folder``.
     """
-    shutil.copytree(_tiny(stack, nan_when_bright, burn), folder)
+    shutil.copytree(_tiny(stack, nan_when_bright, burn, height), folder)
     return folder
 
 
@@ -59,17 +62,19 @@ def full_frame_package(folder: Path) -> Path:
     return folder
 
 
-def tiny_model(folder: Path, *, stack: int = 1, nan_when_bright: bool = False, burn: int = 0) -> Path:
+def tiny_model(
+    folder: Path, *, stack: int = 1, nan_when_bright: bool = False, burn: int = 0, height: int = SIDE
+) -> Path:
     """The model folder behind :func:`tiny_package`, not yet exported; the test may change it first."""
     folder.mkdir(parents=True)
     (folder / "policy.py").write_text(tiny_policy(burn, nan_when_bright), encoding="utf-8")
     rng = np.random.default_rng(1)
-    frames = rng.integers(0, 200, (_EXAMPLES, stack, SIDE, SIDE), dtype=np.uint8)
+    frames = rng.integers(0, 200, (_EXAMPLES, stack, height, SIDE), dtype=np.uint8)
     for index in range(_EXAMPLES):  # one third clearly brightest, in turn
         frames[index, 0, :, (index % 3) * 5 : (index % 3) * 5 + 5] += 50
     history = rng.integers(0, PADDING_TOKEN + 1, (_EXAMPLES, HISTORY), dtype=np.int64)
     np.savez_compressed(folder / "examples.npz", frames=frames, history=history)
-    (folder / "model.toml").write_text(tiny_contract(stack), encoding="utf-8")
+    (folder / "model.toml").write_text(tiny_contract(stack, height), encoding="utf-8")
     return folder
 
 
@@ -103,22 +108,22 @@ def pin_hashes(package: Path) -> None:
 
 
 @functools.cache
-def _shared_folder() -> Path:
+def shared_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="reflexd-packages-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 @functools.cache
-def _tiny(stack: int, nan_when_bright: bool, burn: int) -> Path:
-    folder = _shared_folder() / f"tiny-{stack}-{nan_when_bright}-{burn}"
-    tiny_model(folder, stack=stack, nan_when_bright=nan_when_bright, burn=burn)
+def _tiny(stack: int, nan_when_bright: bool, burn: int, height: int) -> Path:
+    folder = shared_folder() / f"tiny-{stack}-{nan_when_bright}-{burn}-{height}"
+    tiny_model(folder, stack=stack, nan_when_bright=nan_when_bright, burn=burn, height=height)
     return export(folder).package
 
 
 @functools.cache
 def _full_frame() -> Path:
-    folder = _shared_folder() / "full"
+    folder = shared_folder() / "full"
     folder.mkdir()
     (folder / "policy.py").write_text(FULL_FRAME_POLICY, encoding="utf-8")
     frames = np.random.default_rng(1).integers(0, 256, (4, FULL_HEIGHT, FULL_WIDTH, 3), dtype=np.uint8)

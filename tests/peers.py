@@ -50,7 +50,9 @@ def patience(kind: str) -> float:
 
 def _emulated(binary: Path, core: str) -> Path:
     script = _scripts() / core
-    script.write_text(f'#!/bin/sh\nexec {EMULATOR} -L {SYSROOT} -cpu {core} {binary} "$@"\n')
+    # Loader and libraries from one place: found half there and half among the host's own arm64 packages, they hang.
+    libraries = f"-L {SYSROOT} -E LD_LIBRARY_PATH={SYSROOT}/lib"
+    script.write_text(f'#!/bin/sh\nexec {EMULATOR} {libraries} -cpu {core} {binary} "$@"\n')
     script.chmod(0o755)
     return script
 

@@ -110,7 +110,7 @@ def tiny_policy(burn: int, nan_when_bright: bool) -> str:
     return _TINY_POLICY.format(burn=burn, tail=tail.strip())
 
 
-def tiny_contract(stack: int) -> str:
+def tiny_contract(stack: int, height: int) -> str:
     """``model.toml`` of the tiny policy."""
     return f"""
 name = "tiny"
@@ -122,9 +122,9 @@ actions = {list(ACTIONS)}
 role = "frame"
 name = "frames"
 dtype = "uint8"
-shape = [1, {stack}, {SIDE}, {SIDE}]
+shape = [1, {stack}, {height}, {SIDE}]
 layout = "NSHW"
-view = {{ width = {SIDE}, height = {SIDE}, format = "gray8" }}
+view = {{ width = {SIDE}, height = {height}, format = "gray8" }}
 offsets_ms = {[0.0, *(-100.0 * index for index in range(1, stack))]}
 
 [[inputs]]

@@ -1,7 +1,8 @@
-"""Damaged copies of a package, each checked in a process of its own: ``python -m tests.infer.mutants PACKAGE N SEED``.
+"""Damaged copies of a package; hashes are pinned anew each time, so that the damage gets past them.
 
-The runtime takes two seconds to import, so it is imported once and every check is forked from there. Prints one
-JSON line per mutant; hashes are pinned anew each time, so that the damage gets past them.
+``python -m tests.infer.mutants PACKAGE N SEED`` checks them as the Python worker does, each in a process of its own:
+the runtime takes two seconds to import, so it is imported once and every check is forked from there. Prints one JSON
+line per mutant.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-import daemon.infer.runtime  # noqa: F401 - the slow import, before the forks
 from daemon.infer import verify_child
 from tests.packages import pin_hashes
 
@@ -69,6 +69,8 @@ def check(package: Path) -> tuple[str, str]:
 
 
 def main(good: Path, count: int, seed: int) -> None:
+    import daemon.infer.runtime  # noqa: F401 - the slow import, before the forks
+
     rng = random.Random(seed)
     program = (good / "model.pte").read_bytes()
     with tempfile.TemporaryDirectory() as name:

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import selectors
 import signal
-import subprocess
-import sys
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,26 +109,3 @@ def test_any_other_answer_is_a_refusal(package: Path, tmp_path: Path, script: st
     verdict = verify_in_process(Worker("native", str(impostor), "a test"), package, threads=1, timeout_s=LIMIT_S)
     assert not verdict.ok
     assert complaint in verdict.detail
-
-
-def mutants(package: Path, count: int, seed: int, limit_s: float) -> Counter[str]:
-    command = [sys.executable, "-m", "tests.infer.mutants", str(package), str(count), str(seed)]
-    run = subprocess.run(
-        command, cwd=REPOSITORY, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=limit_s, check=True
-    )
-    results = [json.loads(line) for line in run.stdout.splitlines()]
-    assert len(results) == count
-    return Counter(result["outcome"] for result in results if not result["same"])
-
-
-def test_mutants_are_refused_or_compute_the_same(package: Path) -> None:
-    """ "ok" means that every golden came out within the tolerance: the damage was in nothing that matters."""
-    outcomes = mutants(package, count=40, seed=1, limit_s=100)
-    assert outcomes["refused"] > outcomes["ok"]
-    assert outcomes["timeout"] == 0
-
-
-@pytest.mark.soak
-def test_five_hundred_mutants(package: Path) -> None:
-    outcomes = mutants(package, count=500, seed=2, limit_s=900)
-    assert outcomes["refused"] > outcomes["ok"]
