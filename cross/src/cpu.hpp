@@ -12,7 +12,7 @@ std::string architecture();
 /// Instruction set extensions that matter to kernels and that this processor has, in the words of /proc/cpuinfo.
 std::vector<std::string> found();
 
-/// What is made of them: the baseline of this program, and who chooses beyond it.
+/// What is made of them, in a sentence.
 std::string used();
 
 }  // namespace reflexd::cpu

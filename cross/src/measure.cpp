@@ -19,7 +19,7 @@ struct Series {
 
 // Every millisecond here is one before the first action; what admits an agent are the batches in the worker.
 constexpr int kWarmBatches = 3;
-constexpr Series kWarmBatch{5, 20, 5ms};
+constexpr Series kWarmBatch{5, 20, 2ms};
 constexpr int kCheckWarmUp = 3;
 constexpr Series kCheck{10, 300, 100ms};
 
