@@ -17,9 +17,9 @@ from daemon.messages import FROM_WORKER, InlineTensor, ModelLoaded, RingFrames, 
 from daemon.package import FrameInput, Manifest, read_manifest
 from daemon.wire import decode, encode
 from daemon.workers import Worker
+from tests.benchmarks.native import RATE_HZ
 from tests.infer.peer import load_message
 
-RATE_HZ = 30
 EPOCH = 1
 
 

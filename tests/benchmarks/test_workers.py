@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 
 from daemon.workers import CHECKOUT
 from tests.benchmarks import dispatch
+from tests.benchmarks.native import RATE_HZ, run_bare_loop
 from tests.peers import worker
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
@@ -19,15 +18,6 @@ pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(1800)]
 ROUNDS = 3
 SECONDS = float(os.environ.get("BENCH_SECONDS", "20")) / 2
 PACKAGE = CHECKOUT / "models" / "pong" / "package"
-BARE_LOOP = CHECKOUT / "cross" / "build" / "host" / "bare-loop"
-
-
-def run_bare_loop(package: Path, seconds: float) -> list[float]:
-    """Forward times, ms, of plain ExecuTorch in C++ at the same rate."""
-    command = [str(BARE_LOOP), str(package), str(round(seconds * dispatch.RATE_HZ)), str(dispatch.RATE_HZ)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds + 60)
-    times: list[float] = json.loads(done.stdout)["forward_ms"]
-    return times[dispatch.RATE_HZ // 2 :]
 
 
 def text(times: list[float]) -> str:
@@ -42,7 +32,7 @@ def test_start_memory_and_dispatch(run_folder: Path) -> None:
         for kind, rounds in measured.items():
             rounds.append(dispatch.measure(worker(kind), PACKAGE, run_folder / f"{kind}{number}", SECONDS))
         bare += run_bare_loop(PACKAGE, SECONDS)
-    print(f"\nPong, {dispatch.RATE_HZ} requests/s; bare C++ loop: forward {text(bare)}")
+    print(f"\nPong, {RATE_HZ} requests/s; bare C++ loop: forward {text(bare)}")
     overheads: dict[str, list[float]] = {}
     for kind, rounds in measured.items():
         overheads[kind] = [time for one in rounds for time in one.overhead]
