@@ -24,7 +24,7 @@ _FORMATS: dict[str, RawFormat] = {
 }
 
 
-def raw_picture(frame: av.VideoFrame, sensor_ns: int) -> RawPicture:
+def raw_picture(frame: av.VideoFrame, sensor_ns: int | None, step_ns: int = 0) -> RawPicture:
     """The planes of a frame in place; rarer formats (more bits, alpha, palettes) go through FFmpeg's scaler first.
 
     A frame that does not name its matrix is taken for BT.601, one that does not name its range for limited range, as
@@ -40,4 +40,5 @@ def raw_picture(frame: av.VideoFrame, sensor_ns: int) -> RawPicture:
         sensor_ns,
         "bt709" if frame.colorspace == Colorspace.ITU709 else "bt601",
         frame.color_range == ColorRange.JPEG or frame.format.name.startswith("yuvj"),
+        step_ns,
     )

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from threading import Event
 
 import numpy as np
 from PIL import Image
 
-from daemon.capture.pace import Pace
 from daemon.capture.raw import BadPicture, RawPicture, packed
 from daemon.config import ConfigError
 from daemon.sources import Frames
@@ -25,27 +23,21 @@ class FrameFolder:
     Args:
         table: the source's table.
         folder: where the pictures are.
-        stop: ends the waiting.
 
     Raises:
         ConfigError: no such folder, or no pictures in it.
     """
 
-    note = ""
+    late, note = 0, ""
 
-    def __init__(self, table: Frames, folder: Path, stop: Event) -> None:
-        self._stop, self._pace, self._period_ns = stop, Pace(stop), round(1e9 / table.fps)
+    def __init__(self, table: Frames, folder: Path) -> None:
+        self._period_ns = round(1e9 / table.fps)
         self._paths = picture_files(folder)
         self._loop = table.loop
         self._next = 0
 
-    @property
-    def late(self) -> int:
-        """Pictures that came after they were due."""
-        return self._pace.late
-
     def read(self) -> RawPicture | None:
-        """The next picture at its time; it is read and decoded before that."""
+        """The next picture, a period after the one before."""
         if self._next == len(self._paths) and self._loop:
             self._next = 0
         if self._next == len(self._paths):
@@ -56,10 +48,8 @@ class FrameFolder:
             with Image.open(path) as image:
                 pixels = np.asarray(image if image.mode in ("L", "RGB") else image.convert("RGB"))
         except (OSError, SyntaxError, ValueError) as error:
-            self._pace.wait(self._period_ns)
-            raise BadPicture("broken", f"{path}: {error}") from None
-        now_ns = self._pace.wait(self._period_ns)
-        return None if self._stop.is_set() else packed(pixels, now_ns)
+            raise BadPicture("broken", f"{path}: {error}", self._period_ns) from None
+        return packed(pixels, None, self._period_ns)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -49,11 +49,11 @@ def _open(table: SourceTable, folder: Path, may_shrink: bool, stop: Event) -> So
     if isinstance(table, Synthetic):
         from daemon.capture.synthetic import SyntheticCamera
 
-        return SyntheticCamera(table, stop)
+        return SyntheticCamera(table)
     if isinstance(table, Frames):
         from daemon.capture.frames import FrameFolder
 
-        return FrameFolder(table, folder / table.path, stop)
+        return FrameFolder(table, folder / table.path)
     if isinstance(table, V4l2):
         from daemon.capture.v4l2 import V4l2Camera
 
@@ -68,4 +68,4 @@ def _open(table: SourceTable, folder: Path, may_shrink: bool, stop: Event) -> So
         return ScreenGrab(table, stop)
     from daemon.capture.video import VideoFile
 
-    return VideoFile(table, folder / table.path, stop)
+    return VideoFile(table, folder / table.path)

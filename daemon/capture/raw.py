@@ -58,11 +58,13 @@ class BadPicture(ValueError):
     Args:
         reason: what it is counted as.
         detail: for a person.
+        step_ns: the time its place in a file takes, see :class:`RawPicture`.
     """
 
-    def __init__(self, reason: Refusal, detail: str) -> None:
+    def __init__(self, reason: Refusal, detail: str, step_ns: int = 0) -> None:
         super().__init__(detail)
         self.reason: Refusal = reason
+        self.step_ns = step_ns
 
 
 class Plane(NamedTuple):
@@ -75,7 +77,8 @@ class Plane(NamedTuple):
 class RawPicture(NamedTuple):
     """A picture and when it was taken; good until the source is asked for the next one.
 
-    ``sensor_ns`` is CLOCK_MONOTONIC. For YUV formats ``matrix`` and ``full_range`` say how they were made: limited
+    ``sensor_ns`` is CLOCK_MONOTONIC; None if the picture comes from a file: it is then shown, and stamped, ``step_ns``
+    after the one before. For YUV formats ``matrix`` and ``full_range`` say how they were made: limited
     range has luma 16 to 235 and chroma 16 to 240, full range 0 to 255.
     """
 
@@ -83,9 +86,10 @@ class RawPicture(NamedTuple):
     width: int
     height: int
     planes: tuple[Plane, ...]
-    sensor_ns: int
+    sensor_ns: int | None
     matrix: Literal["bt601", "bt709"] = "bt601"
     full_range: bool = False
+    step_ns: int = 0
 
     def rows(self, index: int) -> Pixels:
         """Plane ``index`` in place, without the padding of its rows: ``uint8``, shape (rows, bytes in a row).
@@ -100,11 +104,14 @@ class RawPicture(NamedTuple):
         if len(data) < needed:
             what = f"{self.format} {self.width}x{self.height}, plane {index}: expected {needed} bytes, got {len(data)}"
             raise BadPicture("short" if len(data) else "empty", what)
+        if plane.stride == row_bytes:
+            return data[:needed].reshape(rows, row_bytes)
         return np.lib.stride_tricks.as_strided(data, (rows, row_bytes), (plane.stride, 1), writeable=False)
 
 
-def packed(pixels: Pixels, sensor_ns: int) -> RawPicture:
+def packed(pixels: Pixels, sensor_ns: int | None, step_ns: int = 0) -> RawPicture:
     """A picture that is already grey ``(h, w)`` or RGB ``(h, w, 3)``, ``uint8``, C-contiguous."""
     height, width = pixels.shape[:2]
     plane = Plane(pixels.reshape(-1).data, pixels.strides[0])
-    return RawPicture("gray8" if pixels.ndim == 2 else "rgb24", width, height, (plane,), sensor_ns)
+    form: RawFormat = "gray8" if pixels.ndim == 2 else "rgb24"
+    return RawPicture(form, width, height, (plane,), sensor_ns, step_ns=step_ns)

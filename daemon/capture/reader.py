@@ -15,6 +15,7 @@ from typing import Literal
 
 from daemon.capture.convert import Converter
 from daemon.capture.liveness import Watch
+from daemon.capture.pace import Pace
 from daemon.capture.raw import BadPicture, RawPicture
 from daemon.capture.source import Opener, Source, SourceAbsent
 from daemon.pixels import Pixels
@@ -48,6 +49,7 @@ class Reader:
         self._name, self._opener, self._watch, self._publish = name, opener, watch, publish
         self._converter = Converter()
         self._stop, self._publishing = Event(), Lock()
+        self._pace = Pace(self._stop)
         self._pause_s, self._attempts = FIRST_PAUSE_S, 0
         self.state: State = "opening"
         self.detail = ""
@@ -110,14 +112,20 @@ class Reader:
                 self._take(raw)
             except BadPicture as error:
                 self._refuse(error)
-            self.late = source.late
+                if error.step_ns:
+                    self._pace.wait(error.step_ns)
+            self.late = source.late + self._pace.late
 
     def _take(self, raw: RawPicture) -> None:
-        self._watch.stamp(raw.sensor_ns, time.monotonic_ns())
+        if raw.sensor_ns is not None:
+            self._watch.stamp(raw.sensor_ns, time.monotonic_ns())
         pixels = self._converter.pixels(raw)
         self._watch.content(pixels)
+        sensor_ns = self._pace.wait(raw.step_ns) if raw.sensor_ns is None else raw.sensor_ns
+        if self._stop.is_set():
+            return
         with self._publishing:
-            self._publish(pixels, raw.sensor_ns)
+            self._publish(pixels, sensor_ns)
         self.published += 1
         self.last_ns = time.monotonic_ns()
         if not self.flowing:

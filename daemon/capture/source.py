@@ -22,7 +22,7 @@ class Source(Protocol):
 
     @property
     def late(self) -> int:
-        """Pictures that came after they were due, or were left out for newer ones."""
+        """Pictures that the source itself took too late, or left out for newer ones."""
 
     @property
     def note(self) -> str:

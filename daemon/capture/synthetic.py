@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from threading import Event
-
 import numpy as np
 
-from daemon.capture.pace import Pace
 from daemon.capture.raw import RawPicture, packed
 from daemon.pixels import Pixels
 from daemon.sources import Synthetic
@@ -17,10 +14,10 @@ BAR_PIXELS_PER_FRAME = 4
 class SyntheticCamera:
     """Colour gradients under a bright bar that moves from left to right; equal frame numbers give equal pictures."""
 
-    note = ""
+    late, note = 0, ""
 
-    def __init__(self, table: Synthetic, stop: Event) -> None:
-        self._stop, self._pace, self._period_ns = stop, Pace(stop), round(1e9 / table.fps)
+    def __init__(self, table: Synthetic) -> None:
+        self._period_ns = round(1e9 / table.fps)
         self._width = table.width
         self._background = np.empty((table.height, table.width, 3), np.uint8)
         self._background[..., 0] = np.linspace(0, 200, table.width, dtype=np.uint8)
@@ -29,17 +26,11 @@ class SyntheticCamera:
         self._bar = max(1, table.width // 16)
         self._number = 0
 
-    @property
-    def late(self) -> int:
-        """Pictures that came after they were due."""
-        return self._pace.late
-
     def read(self) -> RawPicture | None:
-        """The next picture at its time."""
+        """The next picture, a period after the one before."""
         picture = self.picture(self._number)
         self._number += 1
-        now_ns = self._pace.wait(self._period_ns)
-        return None if self._stop.is_set() else packed(picture, now_ns)
+        return packed(picture, None, self._period_ns)
 
     def picture(self, number: int) -> Pixels:
         """Picture ``number``: ``uint8`` RGB ``(height, width, 3)``."""

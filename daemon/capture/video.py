@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
-from threading import Event
 
 import av
 
 from daemon.capture.decoded import raw_picture
-from daemon.capture.pace import Pace
 from daemon.capture.raw import BadPicture, RawPicture
 from daemon.config import ConfigError
 from daemon.sources import Video
@@ -27,26 +25,20 @@ class VideoFile:
     Args:
         table: the source's table.
         path: the file.
-        stop: ends the waiting.
 
     Raises:
         ConfigError: no such file, no video in it, or more pictures per second than ``fps``.
     """
 
-    note = ""
+    late, note = 0, ""
 
-    def __init__(self, table: Video, path: Path, stop: Event) -> None:
-        self._table, self._path, self._stop, self._pace = table, path, stop, Pace(stop)
+    def __init__(self, table: Video, path: Path) -> None:
+        self._table, self._path = table, path
         self._period_ns = round(1e9 / table.fps)
         self._container, self._pictures = self._open()
 
-    @property
-    def late(self) -> int:
-        """Pictures that came after they were due."""
-        return self._pace.late
-
     def read(self) -> RawPicture | None:
-        """The next picture at its time; it is decoded before that."""
+        """The next picture, as long after the one before as the table or the file says."""
         try:
             frame, step_ns = next(self._pictures)
         except StopIteration:
@@ -54,11 +46,10 @@ class VideoFile:
                 return None
             self._container.close()
             self._container, self._pictures = self._open()
-            frame, step_ns = next(self._pictures, (None, 0))
-        now_ns = self._pace.wait(step_ns)
+            frame, step_ns = next(self._pictures, (None, self._period_ns))
         if frame is None:
-            raise BadPicture("broken", f"{self._path}: a picture that cannot be decoded")
-        return None if self._stop.is_set() else raw_picture(frame, now_ns)
+            raise BadPicture("broken", f"{self._path}: a picture that cannot be decoded", step_ns)
+        return raw_picture(frame, None, step_ns)
 
     def close(self) -> None:
         """Close the file."""

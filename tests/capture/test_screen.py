@@ -22,6 +22,7 @@ from tests.capture.xserver import HEIGHT, WIDTH, x_server
 def grab(source: ScreenGrab) -> tuple[Pixels, int]:
     raw = source.read()
     assert raw is not None
+    assert raw.sensor_ns is not None
     return Converter().pixels(raw).copy(), raw.sensor_ns
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from threading import Event
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,7 +12,7 @@ from daemon.pixels import fit
 from daemon.sources import Synthetic
 from daemon.views import Crop, View
 
-CAMERA = SyntheticCamera(Synthetic(width=64, height=48), Event())
+CAMERA = SyntheticCamera(Synthetic(width=64, height=48, fps=20.0))
 
 
 def test_pictures_move_and_repeat_by_number() -> None:
@@ -23,6 +21,15 @@ def test_pictures_move_and_repeat_by_number() -> None:
     assert first.dtype == np.uint8
     assert not np.array_equal(first, second)
     assert np.array_equal(first, CAMERA.picture(1))
+
+
+def test_pictures_follow_one_another_at_the_rate() -> None:
+    camera = SyntheticCamera(Synthetic(width=64, height=48, fps=20.0))
+    for number in range(3):
+        raw = camera.read()
+        assert raw is not None
+        assert (raw.sensor_ns, raw.step_ns) == (None, 50_000_000)
+        assert np.array_equal(raw.rows(0).reshape(48, 64, 3), CAMERA.picture(number))
 
 
 def test_a_view_of_the_whole_picture_is_the_picture_itself() -> None:
