@@ -6,7 +6,7 @@ EVALUATION_GAMES ?= 30
 MACHINE := $(shell uname -m)
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' daemon/__init__.py)
 
-.PHONY: help venv demo test worker worker-aarch64 worker-files lint bench soak evaluate export clean
+.PHONY: help venv demo test worker worker-aarch64 worker-files lint bench soak parity evaluate export clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -87,6 +87,9 @@ bench: .venv/dev.stamp .venv/compiled.stamp ## overhead and transport, side by s
 
 soak: .venv/dev.stamp ## half an hour of two agents with every fault injected; SOAK_SECONDS=... for less
 	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -m soak -s --timeout 0 tests
+
+parity: .venv/dev.stamp ## 2,000 recorded observations on every worker, the emulated ones too; half an hour
+	PARITY_FRAMES=2000 $(BIN)/python -m pytest -s tests/infer/test_workers_agree.py
 
 evaluate: venv ## the shipped policy beside its expert on held-out games
 	$(BIN)/python -m models.pong.evaluate --games $(EVALUATION_GAMES) --random 0.02

@@ -11,6 +11,7 @@ import pytest
 
 from daemon.infer.pool import MAX_LOST_IN_A_ROW
 from daemon.messages import RunDone, RunFailed
+from daemon.workers import Worker
 from tests.infer.rig import WAITING, Rig
 from tests.packages import tiny_package
 from tests.peers import BUILD_LIMIT_S, worker
@@ -91,3 +92,18 @@ def test_a_package_changed_since_it_was_verified_is_not_loaded_by_the_next_worke
     rig.until(lambda: MODEL in rig.pool.load_failures)
     assert "truncated or foreign" in rig.pool.load_failures[MODEL]
     assert not ready(rig)
+
+
+def test_a_worker_whose_program_is_gone_is_a_case_for_the_supervisor(tmp_path: Path) -> None:
+    """infer ends with it, and chooses anew when it is started again."""
+    program = tmp_path / "worker"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    rig = Rig(tmp_path, Worker("native", str(program), "a test", {"worker": "0"}))
+    try:
+        program.unlink()
+        os.kill(rig.pool.pids()["worker0"], signal.SIGKILL)
+        with pytest.raises(FileNotFoundError):
+            rig.until(lambda: False)
+    finally:
+        rig.pool.close()
