@@ -16,6 +16,8 @@ OLD_NS = 2_000_000_000
 """A picture older than this is of no use to any loop; it comes from another clock or has queued."""
 SETTLE_FRAMES = 3
 """Good pictures in a row before a camera that was just opened, or at fault, counts again."""
+BEHIND_PERIODS = 1.5
+"""A picture that is older than the youngest ever was by this many periods has waited."""
 _SAMPLE_ROWS = 4
 
 
@@ -93,6 +95,25 @@ class Watch:
         self._same = self._same + 1 if digest is not None and digest == self._digest else 1
         self._sample, self._digest = sample, digest
         return self._same
+
+
+class Backlog:
+    """Tells pictures that have waited in a driver's queue from those that come as they are taken.
+
+    Args:
+        period_ns: of the camera.
+    """
+
+    def __init__(self, period_ns: int) -> None:
+        self._slack_ns = round(BEHIND_PERIODS * period_ns)
+        self._youngest_ns: int | None = None
+
+    def has_waited(self, sensor_ns: int, now_ns: int) -> bool:
+        """Look at every picture's sensor time, and now: the camera's own delay is the least age there ever was."""
+        age_ns = now_ns - sensor_ns
+        if self._youngest_ns is None or age_ns < self._youngest_ns:
+            self._youngest_ns = age_ns
+        return age_ns > self._youngest_ns + self._slack_ns
 
 
 def monotonic(stamp_ns: int, monotonic_ns: int, boot_ns: int) -> int:

@@ -55,9 +55,9 @@ def _open(table: SourceTable, folder: Path, may_shrink: bool, stop: Event) -> So
 
         return FrameFolder(table, folder / table.path)
     if isinstance(table, V4l2):
-        from daemon.capture.v4l2 import V4l2Camera
+        from daemon.capture.v4l2 import V4l2Camera, open_device
 
-        return V4l2Camera(table, stop)
+        return V4l2Camera(table, open_device(table), stop)
     if isinstance(table, Picamera2):
         from daemon.capture.picamera2 import PiCamera
 

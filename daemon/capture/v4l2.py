@@ -11,14 +11,15 @@ import av
 
 from daemon.capture.decoded import raw_picture
 from daemon.capture.devices import explained, present
+from daemon.capture.liveness import Backlog
 from daemon.capture.raw import BadPicture, RawPicture
 from daemon.capture.source import SourceFailed
 from daemon.sources import V4l2
 
 _INPUT_FORMAT = {"mjpeg": "mjpeg", "yuyv": "yuyv422", "nv12": "nv12"}
 """FFmpeg's names."""
-BEHIND_PERIODS = 1.5
-"""A picture that is older than the youngest ever was by this many periods has waited in the driver's queue."""
+_END_OF_JPEG = b"\xff\xd9"
+"""Nothing within a picture's data looks like it."""
 
 
 class V4l2Camera:
@@ -29,23 +30,22 @@ class V4l2Camera:
 
     Args:
         table: the source's table.
+        container: what :func:`open_device` gives.
         stop: ends the waiting between pictures; a driver that blocks is not woken by it.
 
     Raises:
-        SourceAbsent: unplugged.
-        SourceFailed: busy, not permitted, or without the size or format that is asked for.
+        SourceFailed: the camera gives another size than the one that is asked for.
     """
 
     note = ""
 
-    def __init__(self, table: V4l2, stop: Event) -> None:
-        self._table, self._stop = table, stop
-        self._period_ns = round(1e9 / table.fps)
-        self._container = self._open()
+    def __init__(self, table: V4l2, container: av.container.InputContainer, stop: Event) -> None:
+        self._table, self._container, self._stop = table, container, stop
         self._stream = self._container.streams.video[0]
         self._stream.thread_type = "NONE"  # threads would hold pictures back
+        self._stream.codec_context.options = {"err_detect": "explode"}  # half a JPEG is no picture
         self._packets = self._container.demux(self._stream)
-        self._youngest_ns: int | None = None
+        self._backlog = Backlog(round(1e9 / table.fps))
         self._check_size()
         self.late = 0
 
@@ -55,7 +55,7 @@ class V4l2Camera:
             if packet.pts is None or packet.time_base is None:
                 raise BadPicture("broken", "a picture without a time stamp")
             sensor_ns = round(packet.pts * packet.time_base * 1_000_000_000)
-            if self._has_waited(sensor_ns):
+            if self._backlog.has_waited(sensor_ns, time.monotonic_ns()):
                 self.late += 1
                 continue
             return raw_picture(self._decode(packet), sensor_ns)
@@ -64,22 +64,6 @@ class V4l2Camera:
     def close(self) -> None:
         """Give the device back."""
         self._container.close()
-
-    def _open(self) -> av.container.InputContainer:
-        node = present(self._table.device)
-        options = {
-            "video_size": f"{self._table.width}x{self._table.height}",
-            "framerate": f"{self._table.fps:g}",
-            "input_format": _INPUT_FORMAT[self._table.format],
-            "timestamps": "default",
-        }
-        try:
-            return av.open(str(node), format="v4l2", options=options)
-        except av.error.FFmpegError as error:
-            raise self._explained(error) from None
-
-    def _explained(self, error: av.error.FFmpegError) -> OSError:
-        return explained(OSError(error.errno, error.strerror), self._table.device)
 
     def _check_size(self) -> None:
         table, stream = self._table, self._stream
@@ -97,19 +81,13 @@ class V4l2Camera:
             except StopIteration:
                 raise SourceFailed(f"{self._table.device}: the stream has ended") from None
             except av.error.FFmpegError as error:
-                raise self._explained(error) from None
+                raise _explained(error, self._table.device) from None
             if packet.size:
                 yield packet
 
-    def _has_waited(self, sensor_ns: int) -> bool:
-        age_ns = time.monotonic_ns() - sensor_ns
-        youngest_ns = self._youngest_ns
-        if youngest_ns is None or age_ns < youngest_ns:
-            self._youngest_ns = age_ns
-            return False
-        return age_ns > youngest_ns + BEHIND_PERIODS * self._period_ns
-
     def _decode(self, packet: av.Packet[av.VideoStream]) -> av.VideoFrame:
+        if self._stream.codec_context.name == "mjpeg" and _END_OF_JPEG not in bytes(packet):
+            raise BadPicture("short", f"a JPEG of {packet.size} bytes without its end")
         try:
             frames = packet.decode()
         except av.error.InvalidDataError as error:
@@ -117,6 +95,30 @@ class V4l2Camera:
         if not frames or packet.is_corrupt or frames[0].is_corrupt:
             raise BadPicture("broken", "only a part of it has arrived")
         return frames[0]
+
+
+def open_device(table: V4l2) -> av.container.InputContainer:
+    """Open a camera as its table says.
+
+    Raises:
+        SourceAbsent: unplugged.
+        SourceFailed: busy, not permitted, or without the format that is asked for.
+    """
+    node = present(table.device)
+    options = {
+        "video_size": f"{table.width}x{table.height}",
+        "framerate": f"{table.fps:g}",
+        "input_format": _INPUT_FORMAT[table.format],
+        "timestamps": "default",
+    }
+    try:
+        return av.open(str(node), format="v4l2", options=options)
+    except av.error.FFmpegError as error:
+        raise _explained(error, table.device) from None
+
+
+def _explained(error: av.error.FFmpegError, device: str) -> OSError:
+    return explained(OSError(error.errno, error.strerror), device)
 
 
 def offered(node: Path) -> str:

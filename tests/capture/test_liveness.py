@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from daemon.capture.liveness import FUTURE_NS, OLD_NS, SETTLE_FRAMES, Watch, monotonic
+from daemon.capture.liveness import FUTURE_NS, OLD_NS, SETTLE_FRAMES, Backlog, Watch, monotonic
 from daemon.capture.raw import BadPicture
 from daemon.pixels import Pixels
 
@@ -122,3 +122,18 @@ def test_stamps_of_either_clock_since_boot_become_monotonic() -> None:
     assert monotonic(NOW - PERIOD, NOW, boot_ns) == NOW - PERIOD
     assert monotonic(boot_ns - PERIOD, NOW, boot_ns) == NOW - PERIOD
     assert monotonic(NOW - PERIOD, NOW, NOW) == NOW - PERIOD, "never suspended: the clocks are one"
+
+
+def test_pictures_that_waited_in_the_drivers_queue_are_known_by_their_age() -> None:
+    backlog, delay = Backlog(PERIOD), 70_000_000
+    in_time = [backlog.has_waited(NOW + n * PERIOD - delay, NOW + n * PERIOD) for n in range(5)]
+    assert in_time == [False] * 5, "a camera may take its time"
+    paused = NOW + 10 * PERIOD
+    queued = [backlog.has_waited(NOW + n * PERIOD - delay, paused) for n in range(5, 11)]
+    assert queued == [True, True, True, True, False, False], "the reader was held up; only the newest count"
+
+
+def test_pictures_queued_before_the_first_look_keep_their_own_times() -> None:
+    backlog = Backlog(PERIOD)
+    assert not any(backlog.has_waited(NOW - n * PERIOD, NOW) for n in (4, 3, 2, 1))
+    assert backlog.has_waited(NOW - 3 * PERIOD, NOW)
