@@ -62,8 +62,12 @@ class WorkerProcess:
         ours.setblocking(False)
         command = worker.serve_command(theirs.fileno(), rings)
         self.index = index
-        self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)  # noqa: S603
-        theirs.close()
+        with theirs:
+            try:
+                self.process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), stdin=subprocess.DEVNULL)  # noqa: S603
+            except OSError:
+                ours.close()
+                raise
         self.link = Link(ours, FROM_WORKER)
         self.descriptor = self.link.fileno()
         self.said_hello = False
