@@ -89,6 +89,58 @@ def test_a_refusal_says_what_was_expected(probe: Probe, name: str) -> None:
     assert re.search(words, answer.text), answer.text
 
 
+TEXTS = {
+    "ASCII": b"\x00\x7f",
+    "two bytes": b"\xc2\x80\xdf\xbf",
+    "three bytes": b"\xe0\xa0\x80\xed\x9f\xbf\xee\x80\x80\xef\xbf\xbf",
+    "four bytes": b"\xf0\x90\x80\x80\xf4\x8f\xbf\xbf",
+    "overlong, two bytes": b"\xc1\xbf",
+    "overlong, three bytes": b"\xe0\x9f\xbf",
+    "overlong, four bytes": b"\xf0\x8f\xbf\xbf",
+    "a surrogate": b"\xed\xa0\x80",
+    "beyond Unicode": b"\xf4\x90\x80\x80",
+    "far beyond Unicode": b"\xf5\x80\x80\x80",
+    "a cut of two": b"\xc2",
+    "a cut of three": b"\xe2\x82",
+    "a cut of four": b"\xf0\x9f\x98",
+    "a continuation alone": b"\x80",
+    "a lead for a continuation": b"\xe2\x82\xc2",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_what_is_utf8_and_what_is_not(probe: Probe, name: str) -> None:
+    golden = bytes.fromhex(GOLDEN["WorkerLog"])
+    data = golden.replace(b"\xa1x", bytes([0xA0 + len(TEXTS[name])]) + TEXTS[name])
+    assert data != golden
+    answer = python_answer("d", data)
+    assert answer.accepted == (name in {"ASCII", "two bytes", "three bytes", "four bytes"})
+    native = probe.ask("d", data)
+    assert native == answer if answer.accepted else "Expected `str` in UTF-8 - at `$.text`" in native.text
+
+
+AROUND_JSON = {
+    "a byte order mark": b"\xef\xbb\xbf" + PONG,
+    "a zero byte behind it": PONG + b"\0",
+    "more behind a zero byte": PONG + b"\0{",
+    "a comment": b"/* */" + PONG,
+    "a second one": PONG + PONG,
+    "a comma": PONG + b",",
+    "a form feed": b"\f" + PONG,
+    "a final comma": PONG.rstrip()[:-1] + b",}",
+    "a name twice, the first no name": PONG.replace(b"{", b'{"name": 5,', 1),
+    "a version twice, the first another": PONG.replace(b"{", b'{"manifest_version": 2,', 1),
+    "no version": PONG.replace(b'"manifest_version"', b'"manifest_variant"'),
+}
+
+
+@pytest.mark.parametrize("name", AROUND_JSON)
+def test_what_is_around_a_manifest_counts(probe: Probe, name: str) -> None:
+    answer = python_answer("m", AROUND_JSON[name])
+    assert answer.accepted == (name == "a version twice, the first another")
+    assert probe.ask("m", AROUND_JSON[name]).accepted == answer.accepted
+
+
 ROOM = 131_000
 GREEDY: dict[str, tuple[What, bytes]] = {
     "many empty arrays": ("w", b"\xdd" + ROOM.to_bytes(4, "big") + b"\x90" * ROOM),
