@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -21,7 +22,8 @@ SECONDS = int(os.environ.get("FUZZ_SECONDS", "15"))
 @pytest.fixture(scope="module")
 def fuzzer() -> Path:
     """The fuzz target, built with clang."""
-    compiler = find_tool("clang++-14", "clang-14 libclang-rt-14-dev libmsgpack-cxx-dev nlohmann-json3-dev")
+    name = next((name for name in ("clang++-14", "clang++") if shutil.which(name)), "clang++-14")
+    compiler = find_tool(name, "clang-14 libclang-rt-14-dev libmsgpack-cxx-dev nlohmann-json3-dev")
     folder = build("fuzz", ROOT / "cross/fuzz", "fuzz-messages", f"-DCMAKE_CXX_COMPILER={compiler}")
     return folder / "fuzz-messages"
 
