@@ -130,7 +130,7 @@ def python_lacks() -> str:
 def candidates(environment: Mapping[str, str]) -> list[Candidate]:
     """Where a native worker may be, best first. One named by the environment is the only one."""
     if named := environment.get(VARIABLE):
-        return [Candidate(Path(named), f"{VARIABLE} names it")]
+        return [Candidate(Path(named).absolute(), f"{VARIABLE} names it")]
     built = CHECKOUT / "cross" / "dist" / platform.machine() / INSTALLED.name
     places = [Candidate(INSTALLED, "install the version that belongs to this daemon"), Candidate(built, _BUILD)]
     return [place for place in places if place.path.exists()]
