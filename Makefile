@@ -6,7 +6,7 @@ EVALUATION_GAMES ?= 30
 MACHINE := $(shell uname -m)
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' daemon/__init__.py)
 
-.PHONY: help venv demo test worker worker-aarch64 worker-files lint bench soak parity evaluate export clean
+.PHONY: help venv demo test worker worker-aarch64 worker-files lint tidy bench soak parity evaluate export clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -81,6 +81,10 @@ lint: .venv/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+tidy: worker ## clang-tidy over the native worker; some minutes
+	cd cross && grep -o '"file": "[^"]*"' build/host/compile_commands.json | cut -d'"' -f4 | grep -v /generated/ | \
+	  xargs -n 4 -P $(shell nproc) clang-tidy-14 -p build/host --quiet
 
 bench: .venv/dev.stamp .venv/compiled.stamp ## overhead and transport, side by side with bare baselines
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks

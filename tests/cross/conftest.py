@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -37,8 +36,7 @@ def _host() -> list[str]:
 
 def _aarch64() -> list[str]:
     for program, package in _CROSS.items():
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is missing: apt install {package}")
+        find_tool(program, package)
     toolchain = f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cross/toolchains/aarch64.cmake'}"
     probe = _build("protocol-aarch64", toolchain, "-DCMAKE_BUILD_TYPE=Release")
     return ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu", probe]
