@@ -1,4 +1,4 @@
-"""The C++ has one style: what clang-format makes of ``cross/.clang-format``. ``make tidy`` looks at more, and longer."""
+"""The C++ has one style: what clang-format makes of ``cross/.clang-format``. ``make tidy`` looks at more."""
 
 from __future__ import annotations
 
