@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from daemon.workers import CHECKOUT
-from tests.efficientnet import CLASSES, efficientnet_package
+from tests.benchmarks.test_speed import CONFIG
+from tests.efficientnet import full_frame_efficientnet_package
 from tests.peers import worker
 from tests.system.game import pong_config
 
@@ -22,31 +23,6 @@ ROUNDS = 5
 SECONDS = 3.0
 FIRST_ACTION_MS = 1000.0
 TOTAL_RSS_MB = 200.0
-
-LITE0 = f"""
-[daemon]
-name = "start"
-runtime = "{{folder}}/run"
-state = "{{folder}}/state"
-[sources.cam]
-kind = "synthetic"
-width = 640
-height = 480
-fps = 30.0
-[agents.looker]
-package = "package"
-source = "cam"
-actuator = "arm"
-deadline_ms = 80.0
-[actuators.arm]
-driver = "log"
-actions = {[f"class-{number}" for number in range(CLASSES)]}
-neutral = "class-0"
-deadman_ms = 250.0
-arm_on_start = true
-[infer]
-admission = "degrade"
-"""
 
 
 def run(config: Path) -> dict[str, Any]:
@@ -83,8 +59,8 @@ def test_pong(run_folder: Path) -> None:
 
 
 def test_a_network_of_18_mb(run_folder: Path) -> None:
-    efficientnet_package(run_folder / "package")
+    full_frame_efficientnet_package(run_folder / "package")
     config = run_folder / "start.toml"
-    config.write_text(LITE0.format(folder=run_folder))
+    config.write_text(CONFIG.format(folder=run_folder, worker="native"))
     first_ms, _ = measure("EfficientNet-Lite0 at 640x480", config)
     assert first_ms <= FIRST_ACTION_MS, "target missed"
