@@ -47,10 +47,13 @@ void take_line(et_timestamp_t /*ticks*/, et_pal_log_level_t level, const char* f
   Line found{static_cast<char>(level), "[" + std::string(name) + ":" + std::to_string(line) + "] " + std::string(said)};
   State& log = state();
   const std::lock_guard guard(log.mutex);
+  if (std::find(log.lines.begin(), log.lines.end(), found) != log.lines.end()) {
+    return;
+  }
   if (log.echo || level == kFatal) {  // after a fatal line the runtime aborts
     echo_line(found.text);
   }
-  if (log.lines.size() < kMaxLines && std::find(log.lines.begin(), log.lines.end(), found) == log.lines.end()) {
+  if (log.lines.size() < kMaxLines) {
     log.lines.push_back(std::move(found));
   }
 }
