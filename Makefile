@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOAK_SECONDS ?= 1800
 EVALUATION_GAMES ?= 30
+# Camera bindings exist for the system's Python alone: where they are, the environment has to see them.
+SYSTEM_PACKAGES = $(shell $(PYTHON) -c 'import importlib.util as u; print("--system-site-packages" * bool(u.find_spec("picamera2")))')
 MACHINE := $(shell uname -m)
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' daemon/__init__.py)
 
@@ -18,7 +20,7 @@ venv: .venv/run.stamp .venv/compiled.stamp ## make .venv with everything a run n
 	  { echo "reflexd needs Python 3.11 or newer; set PYTHON=..., found: $$($(PYTHON) --version)"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
 	  { echo "this Python cannot make environments; install it: apt install python3-venv"; exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv $(SYSTEM_PACKAGES) .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[export,pong]'
 	touch $@
 
