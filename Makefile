@@ -67,6 +67,13 @@ worker-files:
 	  -czf cross/dist/reflexd-worker-$(VERSION)-$(MACHINE).tar.gz $(MACHINE)
 	@echo "built cross/dist/$(MACHINE)/reflexd-worker"
 
+sanitize: .venv/dev.stamp .venv/worker.stamp ## the worker's tests against a build with ASan and UBSan
+	cd cross && PATH=$(CURDIR)/$(BIN):$$PATH cmake --preset sanitize --log-level=WARNING
+	cd cross && PATH=$(CURDIR)/$(BIN):$$PATH cmake --build --preset sanitize
+	REFLEXD_WORKER=$(CURDIR)/cross/build/sanitize/reflexd-worker $(BIN)/python -m pytest -q -k native \
+	  tests/infer/test_worker.py tests/infer/test_worker_link.py tests/infer/test_worker_models.py \
+	  tests/infer/test_verify.py tests/cross/test_threads.py
+
 .venv/worker.stamp: .venv/run.stamp
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[worker]'
 	touch $@

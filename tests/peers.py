@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import atexit
 import functools
+import os
 import platform
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-from daemon.workers import CHECKOUT, Candidate, Unfit, Worker, probe, python_worker
+from daemon.workers import CHECKOUT, VARIABLE, Candidate, Unfit, Worker, probe, python_worker
 
 EMULATOR = "qemu-aarch64-static"
 SYSROOT = "/usr/aarch64-linux-gnu"
@@ -31,6 +32,8 @@ def worker(kind: str) -> Worker:
     """The worker of this kind, one of :data:`KINDS`; built anew if it does not fit the daemon."""
     if kind == "python":
         return python_worker("a test asks for it")
+    if kind == "native" and (named := os.environ.get(VARIABLE)):
+        return probe(Candidate(Path(named), f"{VARIABLE} names it"))
     target = "worker" if kind == "native" else "worker-aarch64"
     machine = platform.machine() if kind == "native" else "aarch64"
     place = Candidate(CHECKOUT / "cross" / "dist" / machine / "reflexd-worker", f"make {target}")

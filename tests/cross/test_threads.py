@@ -14,9 +14,9 @@ from tests.peers import BUILD_LIMIT_S
 pytestmark = pytest.mark.timeout(BUILD_LIMIT_S + 300)
 
 
-@pytest.fixture
-def peer(tmp_path: Path) -> Iterator[Peer]:
-    peer = Peer(tmp_path, "native")
+@pytest.fixture(params=["native"])
+def peer(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Peer]:
+    peer = Peer(tmp_path, request.param)
     yield peer
     assert peer.end() == 0
 
