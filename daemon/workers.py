@@ -70,10 +70,11 @@ class Worker(msgspec.Struct, frozen=True):
         program = [self.path] if self.kind == "native" else [self.path, "-P", "-m", "daemon.infer.worker"]
         return [*program, "--fd", str(link), "--rings", str(rings)]
 
-    def check_command(self, package: Path, threads: int) -> list[str]:
-        """Command that checks a package and prints a ``daemon.infer.verify.Verdict``."""
+    def check_command(self, package: Path, threads: int, measured: bool = True) -> list[str]:
+        """Command that checks a package and prints a ``daemon.infer.verify.Verdict``, with its latency if wanted."""
         native, python = [self.path, "--check"], [self.path, "-P", "-m", "daemon.infer.verify_child"]
-        return [*(native if self.kind == "native" else python), str(package), "--threads", str(threads)]
+        program = native if self.kind == "native" else python
+        return [*program, str(package), "--threads", str(threads), *([] if measured else ["--unmeasured"])]
 
 
 class Unfit(Exception):

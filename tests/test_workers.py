@@ -74,7 +74,9 @@ def test_a_native_worker_that_fits_is_used(built: Path, wanted: WorkerWanted) ->
     assert (worker.kind, worker.path) == ("native", str(built))
     assert worker.line == f"worker: native 0.1.0 (executorch 1.5.1, git 5e2130f), {built}"
     assert worker.serve_command(7, Path("/r")) == [str(built), "--fd", "7", "--rings", "/r"]
-    assert worker.check_command(Path("/p"), 2) == [str(built), "--check", "/p", "--threads", "2"]
+    checked = [str(built), "--check", "/p", "--threads", "2"]
+    assert worker.check_command(Path("/p"), 2) == checked
+    assert worker.check_command(Path("/p"), 2, measured=False) == [*checked, "--unmeasured"]
 
 
 def test_the_installed_one_comes_before_the_built_one(installed: Path, built: Path) -> None:

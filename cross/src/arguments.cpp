@@ -26,6 +26,8 @@ bool take_flag(std::string_view name, Arguments& found) {
     found.version = true;
   } else if (name == "--json") {
     found.json = true;
+  } else if (name == "--unmeasured") {
+    found.unmeasured = true;
   } else if (name == "--help") {
     found.help = true;
   } else {

@@ -17,6 +17,7 @@ struct Arguments {
   std::optional<std::string> etdump;
   bool version = false;
   bool json = false;
+  bool unmeasured = false;
   bool help = false;
 };
 

@@ -10,6 +10,7 @@ namespace reflexd {
 struct CheckOptions {
   std::filesystem::path package;
   std::uint32_t threads = 1;
+  bool measured = true;                         // false: latency is left out, for whoever waits for the verdict alone
   std::optional<std::filesystem::path> etdump;  // where to write a profile of a few inferences
 };
 

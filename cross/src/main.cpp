@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: reflexd-worker --fd N --rings FOLDER                          serve infer's messages on descriptor N\n"
-    "       reflexd-worker --check PACKAGE [--threads N] [--etdump FILE]  check a model package, print a JSON verdict\n"
+    "       reflexd-worker --check PACKAGE [--threads N] [--unmeasured] [--etdump FILE]\n"
+    "                                                                     check a model package, print a JSON verdict\n"
     "       reflexd-worker --version [--json]                             what this is made of\n";
 
 constexpr int kUsageError = 2;
@@ -30,7 +31,7 @@ int run(const reflexd::Arguments& arguments) {
     return std::cout ? 0 : 1;
   }
   if (arguments.package) {
-    reflexd::CheckOptions options{*arguments.package, arguments.threads.value_or(1), {}};
+    reflexd::CheckOptions options{*arguments.package, arguments.threads.value_or(1), !arguments.unmeasured, {}};
     if (arguments.etdump) {
       options.etdump = *arguments.etdump;
     }

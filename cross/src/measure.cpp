@@ -19,6 +19,7 @@ struct Series {
 
 // Every millisecond here is one before the first action; what admits an agent are the batches in the worker.
 constexpr int kWarmBatches = 3;
+constexpr Clock::duration kWarmTime = 50ms;  // no further batch after it: a slow model's figures are steady
 constexpr Series kWarmBatch{5, 20, 2ms};
 constexpr int kCheckWarmUp = 3;
 constexpr Series kCheck{10, 300, 100ms};
@@ -41,8 +42,9 @@ Latency latency_of(const std::vector<double>& sorted) {
 }  // namespace
 
 Latency warm_up(LoadedModel& model, std::span<const TensorView> inputs) {
+  const Clock::time_point until = Clock::now() + kWarmTime;
   Latency calmest = latency_of(sorted_times(model, inputs, kWarmBatch));
-  for (int batch = 1; batch < kWarmBatches; ++batch) {
+  for (int batch = 1; batch < kWarmBatches && Clock::now() < until; ++batch) {
     const Latency found = latency_of(sorted_times(model, inputs, kWarmBatch));
     calmest = found.p99_ms < calmest.p99_ms ? found : calmest;
   }

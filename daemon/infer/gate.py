@@ -36,7 +36,10 @@ class Gate:
         self, config: Config, worker: Worker, agents: Sequence[AgentRun], pool: WorkerPool, poller: zmq.Poller
     ) -> None:
         self._config, self._agents, self._pool, self._poller = config, agents, pool, poller
-        self._checks = {agent.model: Verification(worker, agent.package, config.infer.threads) for agent in agents}
+        # Unmeasured: what admits an agent are the times of the worker that will run it.
+        self._checks = {
+            agent.model: Verification(worker, agent.package, config.infer.threads, measured=False) for agent in agents
+        }
         for check in self._checks.values():
             check.start()
             poller.register(check.fileno(), zmq.POLLIN)

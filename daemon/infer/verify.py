@@ -28,7 +28,7 @@ _LAST_WORDS = 12
 
 
 class Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Result of a check. The measurements are those of the throw-away process; 0 when it did not get that far.
+    """Result of a check. The measurements are the throw-away process's; 0 if it did not get that far or was not asked.
 
     Attributes:
         ok: the package may act.
@@ -60,10 +60,18 @@ class Verification:
         package: folder of the package.
         threads: size of the runtime's thread pool.
         timeout_s: time the whole check may take, counted from :meth:`start`.
+        measured: whether the verdict says how long an inference takes.
     """
 
-    def __init__(self, worker: Worker, package: Path, threads: int, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
-        self._process = OneShot(worker.check_command(package, threads), timeout_s)
+    def __init__(
+        self,
+        worker: Worker,
+        package: Path,
+        threads: int,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        measured: bool = True,
+    ) -> None:
+        self._process = OneShot(worker.check_command(package, threads, measured), timeout_s)
         self._verdict: Verdict | None = None
 
     def start(self) -> None:

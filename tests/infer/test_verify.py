@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from daemon.infer.verify import Verdict, verify_in_process
+from daemon.infer.verify import Verdict, Verification, verify_in_process
 from daemon.package import MANIFEST_FILE, file_sha256, read_manifest
 from tests.infer.programs import FOREIGN, foreign, with_program
 from tests.packages import pin_hashes, rewrite_manifest, tiny_package
@@ -62,6 +62,15 @@ def test_a_good_package_may_act(package: Path, kind: str) -> None:
     assert verdict.manifest_sha256 == file_sha256(package / MANIFEST_FILE)
     assert verdict.goldens == manifest.goldens.count
     assert 0 <= verdict.max_abs_error <= manifest.goldens.tolerance
+
+
+def test_whoever_waits_for_the_verdict_alone_gets_no_latency(package: Path, kind: str) -> None:
+    check = Verification(worker(kind), package, threads=1, timeout_s=LIMIT_S, measured=False)
+    check.start()
+    verdict = check.wait()
+    assert verdict.ok, verdict.detail
+    assert (verdict.p50_ms, verdict.p99_ms) == (0.0, 0.0)
+    assert verdict.goldens == read_manifest(package).goldens.count
 
 
 def test_the_command_prints_one_line_and_sets_the_exit_status(package: Path, kind: str) -> None:
