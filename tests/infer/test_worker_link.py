@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 from daemon.messages import MAX_INLINE, RunDone, RunModel
 from daemon.wire import encode
 from tests.infer.peer import MODEL, Peer, history, inline, load_message
-from tests.peers import BUILD_LIMIT_S, KINDS, patience, worker
+from tests.peers import BUILD_LIMIT_S, EMULATED, KINDS, patience, worker
 
 pytestmark = pytest.mark.timeout(BUILD_LIMIT_S)
 
@@ -39,6 +40,8 @@ def test_a_worker_says_what_it_is(peer: Peer) -> None:
     chosen = worker(peer.kind)
     assert peer.hello.kind == chosen.kind
     assert peer.hello.versions["executorch"] == "1.5.1"
+    if peer.kind != "python":
+        assert peer.hello.versions["arch"] == ("aarch64" if peer.kind in EMULATED else platform.machine())
 
 
 HOSTILE = {
