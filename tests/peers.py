@@ -10,6 +10,7 @@ import atexit
 import functools
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -19,6 +20,8 @@ from daemon.workers import CHECKOUT, VARIABLE, Candidate, Unfit, Worker, probe, 
 
 EMULATOR = "qemu-aarch64-static"
 SYSROOT = "/usr/aarch64-linux-gnu"
+EMULATION = [EMULATOR, "-L", SYSROOT, "-E", f"LD_LIBRARY_PATH={SYSROOT}/lib"]
+"""Runs a program. Loader and libraries from one place: half there and half from the host's arm64 packages, they hang."""
 CORES = ("cortex-a53", "cortex-a72", "max")
 EMULATED = [] if platform.machine() == "aarch64" else [f"aarch64 {core}" for core in CORES]
 """On a host that is aarch64 itself, the native worker is the one to test."""
@@ -53,9 +56,7 @@ def patience(kind: str) -> float:
 
 def _emulated(binary: Path, core: str) -> Path:
     script = _scripts() / core
-    # Loader and libraries from one place: found half there and half among the host's own arm64 packages, they hang.
-    libraries = f"-L {SYSROOT} -E LD_LIBRARY_PATH={SYSROOT}/lib"
-    script.write_text(f'#!/bin/sh\nexec {EMULATOR} {libraries} -cpu {core} {binary} "$@"\n')
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(EMULATION)} -cpu {core} {binary} "$@"\n')
     script.chmod(0o755)
     return script
 

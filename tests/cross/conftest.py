@@ -8,6 +8,7 @@ import pytest
 
 from tests.cross.building import ROOT, build, find_tool
 from tests.cross.probe import Probe
+from tests.peers import EMULATION
 
 _CROSS = {"aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu", "qemu-aarch64-static": "qemu-user-static"}
 _SANITIZED = "-O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=all"
@@ -39,7 +40,7 @@ def _aarch64() -> list[str]:
         find_tool(program, package)
     toolchain = f"-DCMAKE_TOOLCHAIN_FILE={ROOT / 'cross/toolchains/aarch64.cmake'}"
     probe = _build("protocol-aarch64", toolchain, "-DCMAKE_BUILD_TYPE=Release")
-    return ["qemu-aarch64-static", "-L", "/usr/aarch64-linux-gnu", probe]
+    return [*EMULATION, probe]
 
 
 def _build(name: str, *options: str) -> str:
