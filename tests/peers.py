@@ -21,7 +21,7 @@ from daemon.workers import CHECKOUT, VARIABLE, Candidate, Unfit, Worker, probe, 
 EMULATOR = "qemu-aarch64-static"
 SYSROOT = "/usr/aarch64-linux-gnu"
 EMULATION = [EMULATOR, "-L", SYSROOT, "-E", f"LD_LIBRARY_PATH={SYSROOT}/lib"]
-"""Runs a program. Loader and libraries from one place: half there and half from the host's arm64 packages, they hang."""
+"""Runs a program. Loader and libraries from one place: half from the host's own arm64 packages, they hang."""
 CORES = ("cortex-a53", "cortex-a72", "max")
 EMULATED = [] if platform.machine() == "aarch64" else [f"aarch64 {core}" for core in CORES]
 """On a host that is aarch64 itself, the native worker is the one to test."""
