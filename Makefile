@@ -93,7 +93,7 @@ lint: .venv/dev.stamp
 
 tidy: worker ## clang-tidy over the native worker; some minutes
 	cd cross && grep -o '"file": "[^"]*"' build/host/compile_commands.json | cut -d'"' -f4 | grep -v /generated/ | \
-	  xargs -n 4 -P $(shell nproc) clang-tidy-14 -p build/host --quiet
+	  xargs -n 4 -P $(shell nproc) clang-tidy-14 -p build/host --quiet --extra-arg=-Wno-ignored-optimization-argument
 
 bench: .venv/dev.stamp .venv/compiled.stamp ## overhead and transport, side by side with bare baselines
 	$(BIN)/python -m pytest -m benchmark -s tests/benchmarks

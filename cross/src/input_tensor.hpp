@@ -26,9 +26,7 @@ class InputTensor {
   void point_at(const TensorView& view);
 
   /// What the runtime is given; it refers to this tensor.
-  [[nodiscard]] executorch::runtime::EValue value() {
-    return executorch::runtime::EValue(executorch::runtime::etensor::Tensor(&tensor_));
-  }
+  [[nodiscard]] executorch::runtime::EValue value() { return executorch::runtime::etensor::Tensor(&tensor_); }
 
  private:
   TensorSpec spec_;

@@ -78,6 +78,8 @@ LoadedModel::LoadedModel(FileBytes program, std::vector<TensorSpec> inputs, std:
   loader_.finish();
 }
 
+LoadedModel::~LoadedModel() = default;
+
 void LoadedModel::load_program() {
   check_identifier(loader_.bytes());
   program_.emplace(taken(Program::load(&loader_, Program::Verification::InternalConsistency), "loading model.pte"));

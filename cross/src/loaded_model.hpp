@@ -30,7 +30,7 @@ class LoadedModel {
   LoadedModel(FileBytes program, std::vector<TensorSpec> inputs, std::vector<TensorSpec> outputs, std::uint32_t threads,
               executorch::runtime::EventTracer* tracer = nullptr);
 
-  ~LoadedModel() = default;
+  ~LoadedModel();
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
   LoadedModel(LoadedModel&&) = delete;
