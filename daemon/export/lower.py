@@ -10,6 +10,7 @@ import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.devtools.backend_debug import get_delegation_info
 from executorch.exir import EdgeCompileConfig, ExecutorchBackendConfig, to_edge_transform_and_lower
+from executorch.exir.passes import MemoryPlanningPass
 from torch import nn
 
 from daemon.export.policy import Observation
@@ -50,7 +51,9 @@ def lower(policy: nn.Module, observation: Observation) -> Program:
             # The validity check refuses operators outside the core set, which the portable kernels do cover.
             compile_config=EdgeCompileConfig(_check_ir_validity=False),
         )
-        manager = edge.to_executorch(ExecutorchBackendConfig())
+        # No memory of its own for the inputs: a frame is read where it lies, in the ring, and not copied once more.
+        planning = MemoryPlanningPass(alloc_graph_input=False)
+        manager = edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass=planning))
     except Exception as error:
         reason = str(error).strip().splitlines() or [""]
         raise ExportError(f"{step} failed: {type(error).__name__}: {' '.join(reason[:4])}") from error

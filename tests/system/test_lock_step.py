@@ -20,8 +20,14 @@ SEED = 17
 
 
 def decided(running: Game) -> list[str | None]:
-    """Actions in the order of the frames they answer; of a frame shown again only the last answer counts."""
-    answers = {m.frame_seq: m.action for m in running.applied("table") if m.cause == "proposal"}
+    """Actions in the order of the frames they answer.
+
+    An answer to the opening picture may come before the world listens; the dead-man follows it, and the picture is
+    shown again. Only the answer that moved the world counts.
+    """
+    applied = running.applied("table")
+    missed = max((m.seq for m in applied if m.cause == "deadman"), default=0)
+    answers = {m.frame_seq: m.action for m in applied if m.cause == "proposal" and m.seq > missed}
     return [answers[seq] for seq in sorted(answers)]
 
 
