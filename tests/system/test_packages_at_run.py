@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -140,13 +141,14 @@ def test_a_camera_process_lost_in_mid_run_is_replaced(run_folder: Path, sent: si
         moved = _wait_for_action(run_folder, 0, 60.0)
         os.kill(int((run_folder / "run/locks/capture@cam").read_text()), sent)
         struck = time.monotonic_ns()
-        _wait(lambda: any(e["cause"] == "deadman" and e["t_ns"] > struck for e in timeline(run_folder, "good")), 5.0)
-        neutral = next(e for e in timeline(run_folder, "good") if e["cause"] == "deadman" and e["t_ns"] > struck)
-        last = max(e["t_ns"] for e in timeline(run_folder, "good") if moved <= e["t_ns"] < neutral["t_ns"])
-        assert neutral["action"] == "STAY"
-        assert neutral["t_ns"] - last < 400e6, "neutral only after more than the dead-man time"
-        again = _wait_for_action(run_folder, neutral["t_ns"], 15.0)
-        _wait_for_action(run_folder, again + 1_000_000_000, 15.0)
+        # A process that is back at once may be back before the dead-man: no action is in force for longer than that.
+        back = _wait_for_action(run_folder, struck + 1_000_000_000, 15.0)
+        _wait_for_action(run_folder, back + 1_000_000_000, 15.0)
+        written = [e for e in timeline(run_folder, "good") if e["t_ns"] >= moved]
+        for before, after in itertools.pairwise(written):
+            if before["cause"] == "proposal":
+                assert after["t_ns"] - before["t_ns"] < 400e6, "neutral only after more than the dead-man time"
+        assert {e["action"] for e in written if e["cause"] == "deadman"} <= {"STAY"}
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=5) == 0
     finally:
