@@ -15,6 +15,10 @@ from daemon.sources import Frames, Video
 from daemon.views import View
 from daemon.worlds import WORLDS, WorldFacts
 
+STALL_NS, STALL_PERIODS = 500_000_000, 5
+"""A source without a good picture for this long, or as many of its periods, is stalled: capture gives up on it a little
+later, infer says so, its agents propose nothing and their actuators time out."""
+
 
 class Plan(msgspec.Struct, frozen=True):
     """A checked configuration with the manifests of its packages."""
@@ -39,6 +43,10 @@ class Plan(msgspec.Struct, frozen=True):
         if source in self.config.sources:
             return self.config.sources[source].fps
         return WORLDS[self.config.worlds[source].game].fps
+
+    def stall_ns(self, source: str) -> int:
+        """How long a source may be without a good picture before it is stalled."""
+        return max(STALL_NS, round(STALL_PERIODS * 1e9 / self.frame_rate(source)))
 
     def slots(self, source: str) -> int:
         """Slots a ring of this source needs: the longest a frame may be in use, in frames, and two more."""

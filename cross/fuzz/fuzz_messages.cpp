@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 
+#include "encoded.hpp"
 #include "manifest.hpp"
 #include "protocol.hpp"
 #include "text.hpp"
@@ -25,31 +25,19 @@ void require(bool holds) {
   }
 }
 
-template <typename Message>
-std::string encoded(const Message& message) {
-  std::string out;
-  protocol::encode(message, out);
-  return out;
-}
-
-template <typename... Messages>
-std::string encoded(const std::variant<Messages...>& message) {
-  return std::visit([](const auto& option) { return encoded(option); }, message);
-}
-
 // `decode_again` reads what `decode` gave and was written.
 template <typename Decode, typename DecodeAgain>
 void check(Decode decode, DecodeAgain decode_again, std::size_t longest) {
   std::string first;
   try {
-    first = encoded(decode());
+    first = protocol::encoded(decode());
   } catch (const protocol::Refused& refused) {
     require(protocol::count_code_points(refused.what()).has_value());
     return;
   }
   // Left-out fields and tags are written, so a message may have grown beyond what the link takes.
   if (first.size() <= longest) {
-    require(encoded(decode_again(std::as_bytes(std::span(first)))) == first);
+    require(protocol::encoded(decode_again(std::as_bytes(std::span(first)))) == first);
   }
 }
 

@@ -7,8 +7,8 @@
 #include <iostream>
 #include <span>
 #include <string>
-#include <variant>
 
+#include "encoded.hpp"
 #include "manifest.hpp"
 #include "protocol.hpp"
 
@@ -16,27 +16,15 @@ namespace {
 
 namespace protocol = reflexd::protocol;
 
-template <typename Message>
-std::string encoded(const Message& message) {
-  std::string out;
-  protocol::encode(message, out);
-  return out;
-}
-
-template <typename... Messages>
-std::string encoded(const std::variant<Messages...>& message) {
-  return std::visit([](const auto& option) { return encoded(option); }, message);
-}
-
 std::string decode_again(char what, const std::string& data) {
   const auto bytes = std::as_bytes(std::span(data));
   switch (what) {
     case 'w':
-      return encoded(protocol::decode_to_worker(bytes));
+      return protocol::encoded(protocol::decode_to_worker(bytes));
     case 'd':
-      return encoded(protocol::decode_from_worker(bytes));
+      return protocol::encoded(protocol::decode_from_worker(bytes));
     default:
-      return encoded(protocol::parse_manifest(data));
+      return protocol::encoded(protocol::parse_manifest(data));
   }
 }
 

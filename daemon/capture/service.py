@@ -20,8 +20,6 @@ from daemon.publish import FramePublisher
 from daemon.runtime import RuntimeFolder
 from daemon.sources import CameraTable
 
-STALL_NS, STALL_PERIODS = 500_000_000, 5
-"""A source without a good picture for this long, or as many of its periods, is stalled."""
 OPEN_NS = 8_000_000_000
 """A camera may take this long to open and give its first good picture."""
 GIVE_UP_NS = 1_000_000_000
@@ -56,7 +54,7 @@ class Capture:
     ) -> None:
         table = plan.config.sources[source]
         self._source = source
-        self._limit_ns = max(STALL_NS, round(STALL_PERIODS * 1e9 / table.fps))
+        self._limit_ns = plan.stall_ns(source)
         self._publisher = FramePublisher(plan, runtime, bus, source)
         self._watch = Watch(table.frozen_frames) if isinstance(table, CameraTable) else Watch(None)
         self._reader = Reader(source, open_source or opener(plan, source), self._watch, self._publish)

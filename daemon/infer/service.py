@@ -23,9 +23,6 @@ from daemon.process import Ready, Report
 from daemon.runtime import RuntimeFolder
 from daemon.workers import choose_worker
 
-STALL_NS, STALL_PERIODS = 500_000_000, 5
-"""A source without a new frame for this long, or as many of its periods, is reported; its agents propose nothing and
-their actuators time out."""
 FUTURE_NS = 10_000_000
 """A frame stamped further ahead than this is not decided on: one clock serves all processes."""
 
@@ -217,5 +214,4 @@ def _source(plan: Plan, runtime: RuntimeFolder, bus: Bus, source: str) -> Source
     )
     depth = plan.slots(source) if stacked else 1
     views = {view.name: ViewReader(runtime, source, view, depth) for view in plan.views(source)}
-    stall_ns = max(STALL_NS, round(STALL_PERIODS * 1e9 / plan.frame_rate(source)))
-    return SourceReader(source, bus.subscriber("frame", source), views, stall_ns)
+    return SourceReader(source, bus.subscriber("frame", source), views, plan.stall_ns(source))

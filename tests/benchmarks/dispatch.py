@@ -27,7 +27,6 @@ class Measured(NamedTuple):
     """Times in ms, one per request where it is a list; memory in MB after the last."""
 
     first_result: float
-    load: float
     overhead: list[float]
     forward: list[float]
     rss_mb: float
@@ -64,7 +63,7 @@ def measure(worker: Worker, package: Path, folder: Path, seconds: float) -> Meas
         process.wait()
         ring.close()
     overhead, forward = zip(*pairs[RATE_HZ // 2 :], strict=True)
-    return Measured((first_ns - began) / 1e6, loaded.load_ms, list(overhead), list(forward), rss_mb)
+    return Measured((first_ns - began) / 1e6, list(overhead), list(forward), rss_mb)
 
 
 def _request(manifest: Manifest, ring: RingWriter, number: int) -> bytes:

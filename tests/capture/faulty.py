@@ -33,7 +33,6 @@ from daemon.process import main
 WIDTH, HEIGHT = 32, 24
 PERIOD_NS = 33_333_333
 FOR_EVER_S = 3600.0
-AWAY_S = 2.0
 BRIEF_S = 0.8
 WHITE = np.full((HEIGHT, WIDTH, 3), 255, np.uint8)
 

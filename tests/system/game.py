@@ -15,7 +15,7 @@ from typing import Any
 
 from daemon.bus import Bus, Subscriber
 from daemon.config import Daemon
-from daemon.messages import Applied, Health, Message, Refused, WorldState
+from daemon.messages import Applied, Health, Message, WorldState
 from daemon.runtime import RuntimeFolder
 
 ROOT = Path(__file__).parents[2]
@@ -119,10 +119,6 @@ class Game:
     def decisions(self, world: str, since_ns: int = 0) -> int:
         """Proposals carried out."""
         return sum(message.cause == "proposal" for message in self.applied(world, since_ns))
-
-    def refusals(self, world: str) -> list[Refused]:
-        """Proposals not carried out."""
-        return [m for name, m in self.record if name == f"applied {world}" and isinstance(m, Refused)]
 
     def states(self, world: str) -> list[WorldState]:
         """The world's own record, about 30 a second."""
