@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(BUILD_LIMIT_S)]
 
 REPOSITORY = Path(__file__).parents[2]
 COUNT = 500
+MOST = 3000  # about one in a hundred kills its check; which do depends on how the exporter laid the program out
 CHECK_S = 20.0
 
 
@@ -40,31 +41,38 @@ class Mutant(NamedTuple):
     verdict: Verdict
 
 
-@pytest.fixture(scope="module")
-def mutants(tmp_path_factory: pytest.TempPathFactory) -> list[Mutant]:
-    """Those that differ from the good program."""
-    package = tiny_package(tmp_path_factory.mktemp("mutants") / "package")
-    good = (package / "model.pte").read_bytes()
-    rng, found = random.Random(2), []
-    for _ in range(COUNT):
-        program = bytearray(good)
-        what = damage(program, rng)
-        verdict = verify_in_process(worker("native"), with_program(package, bytes(program)), 1, CHECK_S)
-        if program != good:
-            found.append(Mutant(what, bytes(program), verdict))
-    return found
-
-
 def died(mutant: Mutant) -> bool:
     """Its check ended by a signal."""
     return "died by signal" in mutant.verdict.detail
+
+
+def damaged(package: Path, seed: int) -> Iterator[Mutant]:
+    """Checked copies of a package, without end; those that happen to equal it are left out."""
+    good = (package / "model.pte").read_bytes()
+    rng = random.Random(seed)
+    while True:
+        program = bytearray(good)
+        what = damage(program, rng)
+        if program != good:
+            verdict = verify_in_process(worker("native"), with_program(package, bytes(program)), 1, CHECK_S)
+            yield Mutant(what, bytes(program), verdict)
+
+
+@pytest.fixture(scope="module")
+def mutants(tmp_path_factory: pytest.TempPathFactory) -> list[Mutant]:
+    """Five hundred, and as many more as it takes to have one that kills its check."""
+    package = tiny_package(tmp_path_factory.mktemp("mutants") / "package")
+    source = damaged(package, seed=2)
+    found = [next(source) for _ in range(COUNT)]
+    while not any(map(died, found)) and len(found) < MOST:
+        found.append(next(source))
+    return found
 
 
 def test_native_checks_refuse_mutants_or_find_that_they_compute_the_same(mutants: list[Mutant]) -> None:
     """ "ok" means that every golden came out within the tolerance: the damage was in nothing that matters."""
     good = [mutant for mutant in mutants if mutant.verdict.ok]
     print(f"{len(mutants)} mutants: {len(good)} compute the same, {sum(map(died, mutants))} checks died by a signal")
-    assert len(mutants) > 0.9 * COUNT
     assert 4 * len(good) < len(mutants)
     assert all(mutant.verdict.detail for mutant in mutants if not mutant.verdict.ok)
     late = [mutant.what for mutant in mutants if "did not finish" in mutant.verdict.detail]
@@ -110,7 +118,7 @@ def test_mutants_that_kill_their_check_would_be_set_aside_by_the_pool(
         why = settle(rig, tmp_path / f"mutant{number}", mutant)
         assert f"took down {MAX_LOST_IN_A_ROW + 1} workers in a row" in why, (mutant.what, why)
         assert isinstance(rig.result("good"), RunDone)
-    assert deadly, "choose another seed"
+    assert deadly, f"none of {len(mutants)} mutants killed its check: this test has nothing to show"
 
 
 def checked_by_python(package: Path, count: int, seed: int, limit_s: float) -> Counter[str]:
