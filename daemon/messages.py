@@ -22,6 +22,9 @@ pass.)"""
 SHA256_PATTERN = r"^[0-9a-f]{64}\Z"
 
 Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
+Label = Annotated[str, msgspec.Meta(max_length=64)]
+"""A name that the reader only compares with those it knows. No pattern: on the way to the actuator its regular
+expression costs 0.02 ms each time, and an unknown name is refused either way."""
 Sha256 = Annotated[str, msgspec.Meta(pattern=SHA256_PATTERN)]
 Text = Annotated[str, msgspec.Meta(max_length=512)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -84,7 +87,7 @@ class FrameReady(Message, frozen=True, kw_only=True):
 class ActionProposal(Message, frozen=True, kw_only=True):
     """An agent wants an action: a name of its vocabulary, or continuous ``values`` in the actuator's units."""
 
-    agent: Name
+    agent: Label
     sensor_ns: Nanoseconds
     frame_seq: Count
     action: ActionName | None = None
@@ -114,7 +117,7 @@ class Applied(Message, frozen=True, kw_only=True):
 class Refused(Message, frozen=True, kw_only=True):
     """A proposal the arbiter or the valve did not let through."""
 
-    agent: Annotated[str, msgspec.Meta(max_length=64)]
+    agent: Label
     reason: Drop
     detail: Text
     sensor_ns: Nanoseconds
@@ -254,7 +257,7 @@ class LoadModel(Message, frozen=True, kw_only=True):
 class ModelLoaded(Message, frozen=True, kw_only=True):
     """The model is loaded and warm; ``p50_ms``, ``p99_ms`` are its measured forward times in this worker."""
 
-    model: Name
+    model: Label
     load_ms: Duration
     p50_ms: Duration
     p99_ms: Duration
@@ -272,7 +275,7 @@ class RunDone(Message, frozen=True, kw_only=True):
     """Outputs in the manifest's order; ``forward_ns`` is the time inside the runtime's execute."""
 
     request: Count
-    model: Name
+    model: Label
     outputs: Annotated[list[InlineTensor], msgspec.Meta(max_length=16)]
     forward_ns: Nanoseconds
 
@@ -281,7 +284,7 @@ class RunFailed(Message, frozen=True, kw_only=True):
     """The request (0: the load) did not give a result; ``reason`` says why in the counters' words."""
 
     request: Count
-    model: Name
+    model: Label
     reason: Drop
     detail: Text
 
