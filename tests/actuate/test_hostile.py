@@ -60,8 +60,7 @@ HOSTILE: dict[str, bytes] = {
     "another version": changed(v=2),
     "agent missing": changed(agent=...),
     "sensor time missing": changed(sensor_ns=...),
-    "agent with a slash": changed(agent="../../etc"),
-    "agent too long": changed(agent="a" * 33),
+    "agent too long": changed(agent="a" * 65),
     "action too long": changed(action="J" * 65),
     "action as bytes": changed(action=b"JUMP"),
     "negative time": changed(sensor_ns=-1),
@@ -76,6 +75,9 @@ HOSTILE: dict[str, bytes] = {
 
 WELL_FORMED: dict[str, tuple[dict[str, Any], str]] = {
     "foreign agent": ({"agent": "stranger"}, "foreign"),
+    "agent that is a path": ({"agent": "../../etc"}, "foreign"),
+    "agent with a line end": ({"agent": "high\n"}, "foreign"),
+    "agent of no letters": ({"agent": ""}, "foreign"),
     "NaN confidence": ({"confidence": float("nan")}, "nonfinite"),
     "NaN values": ({"action": None, "values": [float("nan")]}, "malformed"),
     "values to an actuator of actions": ({"values": [0.5]}, "malformed"),
