@@ -49,13 +49,13 @@ endef
 
 worker: .venv/worker.stamp ## the native inference worker for this machine
 	@cross/prerequisites.sh c++ /usr/lib/$(MACHINE)-linux-gnu \
-	  "apt install g++ libmsgpack-cxx-dev nlohmann-json3-dev libmbedtls-dev"
+	  "apt install g++ libmsgpack-cxx-dev nlohmann-json3-dev libssl-dev"
 	$(call build_worker,host,$(MACHINE))
 
 worker-aarch64: .venv/worker.stamp cross/build/sdk-aarch64.stamp ## the same for 64-bit Arm, cross-compiled
 	@cross/prerequisites.sh aarch64-linux-gnu-g++ /usr/lib/aarch64-linux-gnu \
 	  "dpkg --add-architecture arm64 && apt update && apt install g++-aarch64-linux-gnu libmsgpack-cxx-dev \
-	  nlohmann-json3-dev libmbedtls-dev:arm64"
+	  nlohmann-json3-dev libssl-dev:arm64"
 	$(call build_worker,aarch64,aarch64)
 
 worker-files:

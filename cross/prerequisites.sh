@@ -4,8 +4,8 @@
 compiler=$1 libraries=$2 command=$3
 missing=
 command -v "$compiler" >/dev/null || missing="$missing $compiler"
-for file in /usr/include/msgpack.hpp /usr/include/nlohmann/json.hpp /usr/include/mbedtls/md.h \
-  "$libraries/libmbedcrypto.a"; do
+for file in /usr/include/msgpack.hpp /usr/include/nlohmann/json.hpp /usr/include/openssl/sha.h \
+  "$libraries/libcrypto.a"; do
   [ -e "$file" ] || missing="$missing $file"
 done
 [ -z "$missing" ] && exit 0

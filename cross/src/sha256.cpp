@@ -1,20 +1,20 @@
 #include "sha256.hpp"
 
-#include <mbedtls/md.h>
+// The interface meant instead links every algorithm there is and reads a configuration file at its first use.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 #include <array>
-#include <stdexcept>
 #include <string_view>
 
 namespace reflexd {
 
 std::string sha256_hex(std::span<const std::byte> data) {
-  std::array<unsigned char, 32> hash{};
-  const mbedtls_md_info_t* info = mbedtls_md_info_from_type(MBEDTLS_MD_SHA256);
-  const auto* input = reinterpret_cast<const unsigned char*>(data.data());
-  if (info == nullptr || mbedtls_md(info, input, data.size(), hash.data()) != 0) {
-    throw std::runtime_error("SHA-256 is not available in this build of mbedtls");
-  }
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> hash{};
+  SHA256_CTX context;
+  SHA256_Init(&context);
+  SHA256_Update(&context, data.data(), data.size());
+  SHA256_Final(hash.data(), &context);
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
   text.reserve(2 * hash.size());

@@ -132,6 +132,6 @@ def test_what_the_build_lacks_is_said_in_one_sentence(tmp_path: Path) -> None:
     done = run(CROSS / "prerequisites.sh", "no-such-compiler", tmp_path, "apt install it")
     assert done.returncode == 1
     assert done.stderr.endswith(
-        f"lacks no-such-compiler {tmp_path}/libmbedcrypto.a; install what is missing: apt install it\n"
+        f"lacks no-such-compiler {tmp_path}/libcrypto.a; install what is missing: apt install it\n"
     )
     assert done.stderr.count("\n") == 1
