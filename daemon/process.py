@@ -23,9 +23,12 @@ import zmq
 
 from daemon.bus import Bus
 from daemon.config import ConfigError
+from daemon.journal import journal_handler
 from daemon.messages import Health
+from daemon.notify import Notifier, Send, connect, watchdog_ns
 from daemon.plan import Plan, load
 from daemon.runtime import InstanceLock, RuntimeFolder
+from daemon.table import restart_policy
 
 logger = logging.getLogger(__name__)
 
@@ -93,27 +96,59 @@ def main(kind: str, opener: Opener, argv: list[str] | None = None, read: Callabl
     if len(arguments) != 2:
         print(f"usage: python -m daemon.{kind} CONFIG NAME", file=sys.stderr)
         return EXIT_CONFIG
-    process = kind if arguments[1] == kind else f"{kind}@{arguments[1]}"
+    name = arguments[1]
+    process = kind if name == kind else f"{kind}@{name}"
     configure_logging(process)
+    tell = connect()
     try:
         plan = read(Path(arguments[0]))
+        _check_name(plan, kind, name)
         runtime = RuntimeFolder(plan.config.daemon)
         runtime.create()
         with InstanceLock(runtime.lock(process)), Bus(runtime) as bus, stop_signals() as wake:
-            serve(process, bus, wake, lambda poller: opener(plan, runtime, arguments[1], bus, poller))
+            notifier = _notifier(tell, plan, kind, name)
+            serve(process, bus, wake, lambda poller: opener(plan, runtime, name, bus, poller), notifier)
     except ConfigError as error:
-        logger.error("%s", error)
-        return EXIT_CONFIG
+        return _give_up(tell, error, EXIT_CONFIG)
     except OSError as error:  # folders, sockets, rings, drivers
-        logger.error("%s", error)
-        return EXIT_OS
+        return _give_up(tell, error, EXIT_OS)
     except StageFailed as error:
-        logger.error("%s", error)
-        return EXIT_FAILED
+        return _give_up(tell, error, EXIT_FAILED)
     return 0
 
 
-def serve(process: str, bus: Bus, wake: socket.socket, startup: Callable[[zmq.Poller], Stage]) -> None:
+def _check_name(plan: Plan, kind: str, name: str) -> None:
+    """A service that is left over from an earlier configuration says so, once; actuate looks for itself."""
+    what = {"capture": "sources", "simulate": "worlds"}.get(kind)
+    names = list(plan.config.worlds if what == "worlds" else plan.config.sources)
+    if what is not None and name not in names:
+        raise ConfigError(f"{plan.path}: {what}.{name}: not there; {what}: {', '.join(names) or 'none'}")
+
+
+def _notifier(tell: Send | None, plan: Plan, kind: str, name: str) -> Notifier | None:
+    """What keeps systemd informed, if it has started this process."""
+    if tell is None:
+        return None
+    policy = restart_policy(plan, kind, name)
+    policy.started(time.monotonic_ns())
+    return Notifier(tell, policy, watchdog_ns())
+
+
+def _give_up(tell: Send | None, error: Exception, status: int) -> int:
+    """Say why the process ends, in its log and to systemd; return its exit status."""
+    logger.error("%s", error)
+    if tell is not None:
+        tell(f"STATUS={' '.join(str(error).split())}")
+    return status
+
+
+def serve(
+    process: str,
+    bus: Bus,
+    wake: socket.socket,
+    startup: Callable[[zmq.Poller], Stage],
+    notifier: Notifier | None = None,
+) -> None:
     """Start the stage and turn it until a stop signal comes or the supervisor is gone."""
     poller = zmq.Poller()
     poller.register(wake.fileno(), zmq.POLLIN)
@@ -125,22 +160,28 @@ def serve(process: str, bus: Bus, wake: socket.socket, startup: Callable[[zmq.Po
     health = bus.publisher("health", process)
     gc.collect()
     gc.freeze()  # what start-up has made stays: no collection looks at it again in the middle of a frame
+
+    def publish(report: Report, now_ns: int) -> None:
+        health.send(_health(process, report, now_ns, bus))
+        if notifier is not None:
+            notifier.turn(report.state, report.progress, report.detail, now_ns)
+
     try:
-        _main_loop(process, stage, poller, stopping, lambda message: health.send(message), bus)
+        _main_loop(stage, poller, stopping, publish)
     finally:
-        stage.shutdown()
+        stage.shutdown()  # before a word to systemd: an actuator's neutral waits for nothing
+        if notifier is not None:
+            notifier.stopping()
 
 
-def _main_loop(
-    process: str, stage: Stage, poller: zmq.Poller, stopping: set[int], send: Callable[[Health], None], bus: Bus
-) -> None:
+def _main_loop(stage: Stage, poller: zmq.Poller, stopping: set[int], publish: Callable[[Report, int], None]) -> None:
     health_due = 0
     ready: Ready = set()
     while not ready & stopping:
         due = stage.turn(ready, time.monotonic_ns())
         now = time.monotonic_ns()
         if now >= health_due:
-            send(_health(process, stage.report(), now, bus))
+            publish(stage.report(), now)
             health_due = now + HEALTH_EVERY_NS
         wait_ms = max(0, -((now - min(due, health_due)) // 1_000_000))
         ready = {item for item, _ in poller.poll(wait_ms)}
@@ -181,8 +222,15 @@ def stop_signals() -> Iterator[socket.socket]:
 
 
 def configure_logging(process: str) -> None:
-    """Log to stderr, one line a record. A reader that has stopped loses lines; it never stops the control loop."""
+    """Log to stderr, one line a record, or to the journal where stderr leads there.
+
+    A reader that has stopped loses lines; it never stops the control loop.
+    """
     if not sys.stderr.isatty():
         os.set_blocking(sys.stderr.fileno(), False)
     logging.raiseExceptions = False
+    journal = journal_handler(process)
+    if journal is not None:
+        logging.basicConfig(level=logging.INFO, handlers=[journal])
+        return
     logging.basicConfig(level=logging.INFO, format=f"%(levelname)s {process}: %(message)s", stream=sys.stderr)

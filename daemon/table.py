@@ -13,6 +13,7 @@ import msgspec
 
 from daemon.config import WorkerKind
 from daemon.plan import Plan
+from daemon.restart import RestartPolicy
 from daemon.runtime import RuntimeFolder
 
 START_LIMIT_S = 15.0
@@ -57,6 +58,12 @@ def process_table(plan: Plan, runtime: RuntimeFolder, worker: WorkerKind) -> lis
         *(_entry(plan, runtime, "capture", name, ("frame",)) for name in config.sources),
         _entry(plan, runtime, "infer", "infer", (), PYTHON_START_LIMIT_S if worker == "python" else START_LIMIT_S),
     ]
+
+
+def restart_policy(plan: Plan, kind: str, name: str) -> RestartPolicy:
+    """What judges a process that judges itself, under systemd; infer gets the time of either worker."""
+    start_limit_s = PYTHON_START_LIMIT_S if kind == "infer" else START_LIMIT_S
+    return RestartPolicy(round(start_limit_s * 1e9), round(_stall_limit_s(plan, kind, name) * 1e9))
 
 
 def _entry(
