@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from daemon.config import ConfigError, parse
 from daemon.messages import Operation
-from daemon.runtime import RuntimeFolder, RuntimeFolderError, runtime_root
+from daemon.runtime import RuntimeFolderError, runtime_root
 
 if TYPE_CHECKING:
     from daemon.plan import Plan
@@ -168,10 +168,10 @@ def _snapshot(arguments: argparse.Namespace) -> int:
 
 def _folders(arguments: argparse.Namespace) -> list[Path]:
     """Runtime folders of the daemon that is meant, or of all that run."""
-    from daemon.operate import running_daemons
+    from daemon.operate import folder_of, running_daemons
 
     if arguments.config is not None:
-        return [RuntimeFolder(parse(arguments.config).daemon).folder]
+        return [folder_of(parse(arguments.config).daemon)]
     return [arguments.runtime] if arguments.runtime is not None else running_daemons()
 
 

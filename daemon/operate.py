@@ -12,7 +12,7 @@ import msgspec
 from daemon.client import ClientError, command
 from daemon.config import Daemon
 from daemon.messages import COMMAND_EXPIRY_MS, Operation
-from daemon.runtime import RuntimeFolder, runtime_root
+from daemon.runtime import SERVICES_RUNTIME, RuntimeFolder, runtime_root
 
 _PREFIX = "command@"
 _AT_ONCE = 16
@@ -39,10 +39,16 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 def running_daemons() -> list[Path]:
-    """Runtime folders of this user's daemons, left out those of which no process lives."""
-    root = runtime_root()
-    folders = [root, *sorted(root.iterdir())] if root.is_dir() else []
-    return [folder for folder in folders if any(_lives(lock) for lock in _listing(folder / "locks"))]
+    """Runtime folders of this user's daemons and of the services, left out those of which no process lives."""
+    roots = dict.fromkeys((runtime_root(), SERVICES_RUNTIME))
+    folders = [folder for root in roots for folder in (root, *_listing(root))]
+    return [folder for folder in folders if _has_life(folder)]
+
+
+def folder_of(daemon: Daemon) -> Path:
+    """Where a configured daemon runs: as a service if one of its name does and it is not bound to a folder."""
+    service = SERVICES_RUNTIME / daemon.name
+    return service if not daemon.runtime and _has_life(service) else RuntimeFolder(daemon).folder
 
 
 def targets(folders: list[Path]) -> list[Target]:
@@ -69,6 +75,10 @@ def _operate(target: Target, operation: Operation) -> Answer:
     except ClientError as error:
         return Answer(target, False, str(error))
     return Answer(target, reply.status == "done", " | ".join(filter(None, (reply.detail, reply.valve))))
+
+
+def _has_life(folder: Path) -> bool:
+    return any(_lives(lock) for lock in _listing(folder / "locks"))
 
 
 def _listing(folder: Path) -> Iterator[Path]:

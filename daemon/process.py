@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -164,7 +165,7 @@ def serve(
     def publish(report: Report, now_ns: int) -> None:
         health.send(_health(process, report, now_ns, bus))
         if notifier is not None:
-            notifier.turn(report.state, report.progress, report.detail, now_ns)
+            notifier.turn(report.state, report.progress, _in_words(report), now_ns)
 
     try:
         _main_loop(stage, poller, stopping, publish)
@@ -204,6 +205,16 @@ def _health(process: str, report: Report, now_ns: int, bus: Bus) -> Health:
     )
 
 
+def _in_words(report: Report) -> str:
+    """What `systemctl status` shows: the detail, or the first figure of each part; and what was dropped."""
+    figures = [
+        f"{part} {number} {what}" for part, counts in report.counts.items() for what, number in [*counts.items()][:1]
+    ]
+    dropped = sum((Counter(reasons) for reasons in report.dropped.values()), Counter[str]())
+    texts = [report.detail or ", ".join(figures), ", ".join(f"{number} {reason}" for reason, number in dropped.items())]
+    return "; dropped: ".join(filter(None, texts))
+
+
 @contextmanager
 def stop_signals() -> Iterator[socket.socket]:
     """A socket that becomes readable when SIGTERM or SIGINT comes."""
@@ -231,6 +242,6 @@ def configure_logging(process: str) -> None:
     logging.raiseExceptions = False
     journal = journal_handler(process)
     if journal is not None:
-        logging.basicConfig(level=logging.INFO, handlers=[journal])
+        logging.basicConfig(level=logging.INFO, format="%(message)s", handlers=[journal])
         return
     logging.basicConfig(level=logging.INFO, format=f"%(levelname)s {process}: %(message)s", stream=sys.stderr)

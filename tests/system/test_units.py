@@ -1,0 +1,192 @@
+"""The units for a device: without mistakes, closed tightly, and wired from the configuration."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from daemon.messages import NAME_PATTERN
+from daemon.process import EXIT_CONFIG
+
+SYSTEMD = Path(__file__).parents[2] / "deploy/systemd"
+UNITS = SYSTEMD / "units"
+GENERATOR = SYSTEMD / "reflexd-generator"
+INSTANCES = ["reflexd-infer", "reflexd-capture@cam", "reflexd-actuate@arm", "reflexd-simulate@table"]
+SINCE_254 = re.compile(r".*Unknown key.* 'Restart(Steps|MaxDelaySec)' in section .*, ignoring\.")
+EXPOSURE = 20
+"""Tenths; systemd calls up to 2.0 safe."""
+
+needs_systemd = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd-analyze is not installed")
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> dict[str, str]:
+    """Environment in which systemd finds our units, with a program in the place of Python's that is there."""
+    shutil.copytree(UNITS, tmp_path / "units")
+    for unit in (tmp_path / "units").glob("*.service"):
+        unit.write_text(unit.read_text().replace("/usr/bin/python3", "/bin/true"))
+    return {**os.environ, "SYSTEMD_UNIT_PATH": f"{tmp_path / 'units'}:"}
+
+
+def version() -> int:
+    told = subprocess.run(["systemd-analyze", "--version"], capture_output=True, text=True, check=True).stdout
+    return int(told.split()[1])
+
+
+@needs_systemd
+def test_systemd_finds_no_mistake(installed: dict[str, str]) -> None:
+    units = ["reflexd.target", *(f"{unit}.service" for unit in INSTANCES)]
+    found = subprocess.run(
+        ["systemd-analyze", "verify", *units], env=installed, capture_output=True, text=True, timeout=60
+    )
+    lines = (found.stdout + found.stderr).splitlines()
+    assert [line for line in lines if version() >= 254 or not SINCE_254.fullmatch(line)] == []
+    assert found.returncode == 0
+
+
+@needs_systemd
+@pytest.mark.parametrize("unit", INSTANCES)
+def test_a_unit_is_closed_tightly(unit: str, installed: dict[str, str]) -> None:
+    judged = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", f"--threshold={EXPOSURE}", f"{unit}.service"],
+        env=installed,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    print(*judged.stdout.splitlines()[-1:])
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+
+
+def directives(unit: str) -> dict[str, list[str]]:
+    """Directive to its values, of a unit with what all units share."""
+    found: dict[str, list[str]] = {}
+    for path in (UNITS / unit, *(UNITS / "reflexd-.service.d").iterdir()):
+        for line in path.read_text().splitlines():
+            key, equals, value = line.partition("=")
+            if equals and not line.startswith("#"):
+                found.setdefault(key, []).append(value)
+    return found
+
+
+SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
+
+
+@pytest.mark.parametrize("unit", SERVICES)
+def test_only_capture_sees_cameras_and_only_actuate_sees_pins(unit: str) -> None:
+    seen = directives(unit)
+    groups, devices = seen.get("SupplementaryGroups", []), " ".join(seen.get("DeviceAllow", []))
+    assert ("video" in groups, "video4linux" in devices) == (("capture" in unit),) * 2
+    assert ("gpio" in groups, "gpiochip" in devices) == (("actuate" in unit),) * 2
+    assert seen.get("PrivateDevices") == ["yes"] or seen["DevicePolicy"] == ["closed"]
+    assert seen["RestrictAddressFamilies"] == ["AF_UNIX"]
+    assert seen["PrivateNetwork"] == ["yes"]
+
+
+@pytest.mark.parametrize("unit", SERVICES)
+def test_a_unit_restarts_but_not_what_a_restart_cannot_mend(unit: str) -> None:
+    seen = directives(unit)
+    assert seen["Restart"] == ["always"]
+    assert seen["RestartPreventExitStatus"] == [str(EXIT_CONFIG)]
+    assert seen["StartLimitIntervalSec"] == ["0"]
+    assert seen["PartOf"] == ["reflexd.target"]
+    assert ("ExecStopPost" in seen) == ("actuate" in unit)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(path for path in UNITS.rglob("*") if path.is_file()), ids=lambda path: path.name
+)
+def test_no_drop_in_overrides_a_unit(path: Path) -> None:
+    """A drop-in is read after the unit, so what units differ in must not stand in one."""
+    if path.parent != UNITS:
+        shared = set(re.findall(r"^(\w+)=", path.read_text(), re.MULTILINE))
+        for unit in SERVICES:
+            assert not shared & set(re.findall(r"^(\w+)=", (UNITS / unit).read_text(), re.MULTILINE))
+
+
+def test_every_sandbox_directive_says_what_it_protects() -> None:
+    explained = False
+    for line in (UNITS / "reflexd-.service.d/20-sandbox.conf").read_text().splitlines():
+        if line.startswith("#"):
+            explained = True
+        elif line.startswith("["):
+            explained = False
+        else:
+            assert line
+            assert explained, f"{line}: no comment above it"
+
+
+def generate(folder: Path, text: str | bytes | None) -> subprocess.CompletedProcess[str]:
+    """Run the generator on a configuration of its own; what it makes goes to ``folder/wants``."""
+    config = folder / "reflexd.toml"
+    if text is not None:
+        config.write_bytes(text.encode() if isinstance(text, str) else text)
+    script = GENERATOR.read_text().replace("/etc/reflexd/reflexd.toml", str(config)).replace("/dev/kmsg", "/dev/null")
+    interpreter = script.splitlines()[0].split()[1:]
+    return subprocess.run(
+        [sys.executable, *interpreter, "-c", script, str(folder / "out"), "", ""],
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+
+
+def wanted(folder: Path) -> dict[str, str]:
+    return {path.name: str(path.readlink()) for path in (folder / "out").rglob("*") if path.is_symlink()}
+
+
+def test_the_generator_wires_every_part(tmp_path: Path) -> None:
+    assert generate(tmp_path, "[sources.cam]\n[sources.cam_2]\n[worlds.table]\n[actuators.own-arm]\n").returncode == 0
+    names = ["capture@cam", "capture@cam_2", "simulate@table", "actuate@own-arm"]
+    folder = "/usr/lib/systemd/system"
+    assert wanted(tmp_path) == {
+        f"reflexd-{name}.service": f"{folder}/reflexd-{name.partition('@')[0]}@.service" for name in names
+    }
+    assert {path.parent.name for path in (tmp_path / "out").rglob("*.service")} == {"reflexd.target.wants"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[sources.cam",
+        b"\xff\xfe",
+        "sources = 3",
+        '[sources."../../etc"]',
+        '[actuators."a b"]',
+        '[actuators.ok]\n[sources."Big"]',
+        "[sources.cam]\nkind = 'v4l2'\n[sources.cam]",
+    ],
+)
+def test_a_broken_configuration_is_told_and_makes_nothing(tmp_path: Path, text: str | bytes) -> None:
+    made = generate(tmp_path, text)
+    assert made.returncode == 1
+    assert "no unit for any source or actuator" in made.stderr
+    assert "Traceback" not in made.stderr
+    assert wanted(tmp_path) == {}
+
+
+def test_no_configuration_yet_is_no_mistake(tmp_path: Path) -> None:
+    made = generate(tmp_path, None)
+    assert (made.returncode, made.stderr, wanted(tmp_path)) == (0, "", {})
+
+
+def test_the_generator_takes_the_names_the_daemon_takes() -> None:
+    pattern = re.search(r'NAME = re.compile\(r"(.*)"\)', GENERATOR.read_text())
+    assert pattern is not None
+    assert rf"^{pattern[1]}\Z" == NAME_PATTERN
+
+
+def test_the_installer_needs_the_worker_and_writes_below_its_folder_alone(tmp_path: Path) -> None:
+    installer = SYSTEMD.parent / "install.sh"
+    lacking = subprocess.run(
+        [str(installer), str(tmp_path)], env={**os.environ, "MACHINE": "z80"}, capture_output=True, text=True
+    )
+    assert lacking.returncode == 1
+    assert "make worker" in lacking.stderr
+    assert list(tmp_path.iterdir()) == []
