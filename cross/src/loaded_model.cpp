@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <utility>
 
@@ -53,11 +54,20 @@ void check_identifier(std::span<const std::byte> program) {
   }
 }
 
-std::vector<std::string> method_names(const Program& program) {
+/// A name that the runtime reads from the program. Where a damaged one has none, it gives an address next to null.
+std::string name_within(std::span<const std::byte> program, const char* name) {
+  const std::less<const void*> before;
+  if (before(name, program.data()) || !before(name, program.data() + program.size())) {
+    throw RuntimeFailure(Drop::model_error,
+                         std::string(protocol::kModelFile) + ": a method or backend has no name: damaged");
+  }
+  return name;
+}
+
+std::vector<std::string> method_names(std::span<const std::byte> bytes, const Program& program) {
   std::vector<std::string> names;
   for (std::size_t index = 0; index < program.num_methods(); ++index) {
-    const auto name = program.get_method_name(index);
-    names.emplace_back(name.ok() ? *name : "?");
+    names.push_back(name_within(bytes, taken(program.get_method_name(index), "loading model.pte")));
   }
   return names;
 }
@@ -83,7 +93,7 @@ LoadedModel::~LoadedModel() = default;
 void LoadedModel::load_program() {
   check_identifier(loader_.bytes());
   program_.emplace(taken(Program::load(&loader_, Program::Verification::InternalConsistency), "loading model.pte"));
-  const std::vector<std::string> names = method_names(*program_);
+  const std::vector<std::string> names = method_names(loader_.bytes(), *program_);
   if (std::find(names.begin(), names.end(), kMethod) == names.end()) {
     const auto shown = std::span(names).first(std::min<std::size_t>(names.size(), 8));
     throw RuntimeFailure(Drop::model_error, std::string(protocol::kModelFile) + ": expected a method " + kMethod +
@@ -95,7 +105,7 @@ void LoadedModel::load_method(executorch::runtime::EventTracer* tracer) {
   const MethodMeta meta = taken(program_->method_meta(kMethod), kLoadingMethod);
   std::vector<std::string> backends;
   for (std::size_t index = 0; index < meta.num_backends(); ++index) {
-    backends.emplace_back(taken(meta.get_backend_name(index), kLoadingMethod));
+    backends.push_back(name_within(loader_.bytes(), taken(meta.get_backend_name(index), kLoadingMethod)));
   }
   if (const auto missing = missing_parts({}, backends); !missing.empty()) {
     throw RuntimeFailure(Drop::model_error, "this runtime lacks " + joined(missing, ", "));
