@@ -1,0 +1,264 @@
+"""reflexd as services of a real systemd, with nothing but Debian's packages: `make lab`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.lab.systemd.machine import CONFIG, Machine, installed, wait_for
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+
+GOOD = """
+[daemon]
+name = "main"
+
+[sources.cam]
+kind = "synthetic"
+width = 160
+height = 210
+fps = 30.0
+
+[agents.watcher]
+package = "/usr/share/reflexd/pong"
+source = "cam"
+actuator = "arm"
+
+[actuators.arm]
+driver = "log"
+actions = ["NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE"]
+neutral = "NOOP"
+deadman_ms = 250.0
+arm_on_start = true
+after_deadman = "resume"
+"""
+BROKEN = {
+    "not TOML": ("[daemon\n", "not TOML", ["reflexd-infer"]),
+    "a bad value": (
+        GOOD.replace("deadman_ms = 250.0", "deadman_ms = -1.0"),
+        "actuators.arm.deadman_ms = -1.0",
+        ["reflexd-infer", "reflexd-capture@cam", "reflexd-actuate@arm"],
+    ),
+    "no package": (
+        GOOD.replace("/usr/share/reflexd/pong", "/nowhere"),
+        "agents.watcher.package = '/nowhere'",
+        ["reflexd-infer", "reflexd-capture@cam"],
+    ),
+}
+UNITS = ["reflexd-capture@cam", "reflexd-infer", "reflexd-actuate@arm"]
+ACTIONS = "var/lib/reflexd/main/arm.jsonl"
+RECOVERY_S = 15.0
+STOP_S = 2.0
+SAFE_MS = {signal.SIGKILL: 1_000.0, signal.SIGSTOP: 2_500.0}
+"""From the end, or hang, of an actuator's process to neutral: a start of Python on a busy machine, and the watchdog."""
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    with installed(tmp_path_factory.mktemp("lab"), GOOD) as found:
+        found.chroot("systemctl", "enable", "reflexd.target")
+        found.boot()
+        yield found
+
+
+@pytest.fixture
+def acting(machine: Machine) -> Machine:
+    """The machine, with the good configuration at work."""
+    (machine.root / CONFIG).write_text(GOOD)
+    machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "start", "reflexd.target")
+    acts_again(machine)
+    return machine
+
+
+def written(machine: Machine) -> list[dict[str, Any]]:
+    """What the actuator was told, oldest first."""
+    path = machine.root / ACTIONS
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def decided(machine: Machine, since_ns: int) -> list[dict[str, Any]]:
+    return [line for line in written(machine) if line["cause"] == "proposal" and line["sensor_ns"] > since_ns]
+
+
+def acts_again(machine: Machine) -> float:
+    """Wait for a decision on a frame taken from now on; return how long it took, s."""
+    now_ns = time.monotonic_ns()
+    return wait_for(lambda: bool(decided(machine, now_ns)), RECOVERY_S, "an action")
+
+
+def main_pid(machine: Machine, unit: str) -> int:
+    return int(machine.show(unit, "MainPID"))
+
+
+def worker_pids(machine: Machine) -> set[int]:
+    group = machine.show("reflexd-infer", "ControlGroup")
+    pids = {int(pid) for pid in machine.run("cat", f"/sys/fs/cgroup{group}/cgroup.procs").split()}
+    return pids - {main_pid(machine, "reflexd-infer")}
+
+
+def states(machine: Machine) -> set[str]:
+    return {machine.show(unit, "ActiveState") for unit in UNITS}
+
+
+def stop(machine: Machine) -> float:
+    """Stop everything; return how long it took, s."""
+    begun = time.monotonic()
+    machine.run("systemctl", "stop", "reflexd.target", "reflexd-*")
+    return time.monotonic() - begun
+
+
+def test_it_acts_from_boot_without_torch(machine: Machine) -> None:
+    wait_for(lambda: bool(decided(machine, 0)), RECOVERY_S, "a first action after boot")
+    first = decided(machine, 0)[0]
+    booted_us = int(machine.run("systemctl", "show", "-P", "UserspaceTimestampMonotonic"))
+    print(f"boot to first action: {first['t_ns'] / 1e9 - booted_us / 1e6:.2f} s")
+    assert first["agent"] == "watcher"
+    lacking = "import importlib.util as u; print([n for n in ('torch', 'executorch', 'pip') if u.find_spec(n)])"
+    assert machine.run("python3", "-c", lacking) == "[]"
+    wait_for(lambda: machine.run("systemctl", "is-system-running", check=False) == "running", 10.0, "all is well")
+
+
+def test_systemd_has_nothing_to_say_against_the_units(machine: Machine) -> None:
+    units = [f"{unit}.service" for unit in [*UNITS, "reflexd-simulate@table"]]
+    assert machine.run("systemd-analyze", "verify", "reflexd.target", *units) == ""
+    for unit in units:
+        print(machine.run("systemd-analyze", "security", "--threshold=20", unit).splitlines()[-1])
+
+
+def test_the_status_reads_well(acting: Machine) -> None:
+    def text(unit: str) -> str:
+        return acting.show(unit, "StatusText")
+
+    wait_for(lambda: "decided" in text("reflexd-infer"), 5.0, "figures")
+    wait_for(lambda: "in force" in text("reflexd-actuate@arm"), 5.0, "the valve")
+    texts = {unit: text(unit) for unit in UNITS}
+    print(texts)
+    assert texts["reflexd-capture@cam"].startswith("running: ")
+    assert texts["reflexd-infer"].startswith("running: watcher ")
+    assert texts["reflexd-actuate@arm"].startswith("running: armed, ")
+    assert "main/arm: status:" in acting.run("reflexd", "status")
+
+
+def test_the_journal_has_fields(acting: Machine) -> None:
+    entries = acting.journal("PROCESS=actuate@arm")
+    assert entries
+    assert (
+        entries[-1].items()
+        >= {"KIND": "actuate", "INSTANCE": "arm", "SYSLOG_IDENTIFIER": "reflexd-actuate@arm"}.items()
+    )
+
+
+def test_processes_have_no_power_and_their_own_groups(acting: Machine) -> None:
+    groups = {"reflexd-capture@cam": {"video"}, "reflexd-infer": set(), "reflexd-actuate@arm": {"gpio"}}
+    for unit, expected in groups.items():
+        status = acting.run("cat", f"/proc/{main_pid(acting, unit)}/status")
+        fields = {key: value.strip() for key, _, value in (line.partition(":") for line in status.splitlines())}
+        names = {acting.run("getent", "group", number).split(":")[0] for number in fields["Groups"].split()}
+        assert names - {"reflexd"} == expected
+        assert {fields[name] for name in ("CapEff", "CapPrm", "CapBnd", "CapAmb")} == {"0" * 16}
+        assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=lambda sent: sent.name)
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_process_that_dies_or_hangs_is_replaced(acting: Machine, unit: str, sent: signal.Signals) -> None:
+    old, workers = main_pid(acting, unit), worker_pids(acting)
+    acting.kill(old, sent)
+    struck_ns = time.monotonic_ns()
+    wait_for(lambda: bool(decided(acting, struck_ns)), RECOVERY_S, "an action on a frame from after the fault")
+    print(f"{unit} {sent.name}: acts again after {(decided(acting, struck_ns)[0]['t_ns'] - struck_ns) / 1e6:.0f} ms")
+    assert main_pid(acting, unit) not in (0, old)
+    if unit == "reflexd-infer":
+        assert not workers & worker_pids(acting), "the old worker lives on"
+    if unit == "reflexd-actuate@arm":
+        first = next(line for line in written(acting) if line["t_ns"] > struck_ns)
+        took_ms = (first["t_ns"] - struck_ns) / 1e6
+        print(f"{unit} {sent.name}: neutral after {took_ms:.0f} ms ({first['cause']})")
+        assert (first["action"], first["cause"]) == ("NOOP", "stop"), "not written by ExecStopPost"
+        assert took_ms < SAFE_MS[sent]
+    if sent == signal.SIGSTOP:
+        assert "watchdog" in " ".join(str(entry["MESSAGE"]) for entry in acting.journal("-u", unit, "-n", "40")).lower()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=lambda sent: sent.name)
+def test_a_worker_is_replaced_by_infer_itself(acting: Machine, sent: signal.Signals) -> None:
+    infer, (worker,) = main_pid(acting, "reflexd-infer"), worker_pids(acting)
+    acting.kill(worker, sent)
+    struck_ns = time.monotonic_ns()
+    wait_for(lambda: bool(decided(acting, struck_ns)), RECOVERY_S, "an action on a frame from after the fault")
+    print(f"worker {sent.name}: acts again after {(decided(acting, struck_ns)[0]['t_ns'] - struck_ns) / 1e6:.0f} ms")
+    assert main_pid(acting, "reflexd-infer") == infer
+    assert worker not in worker_pids(acting)
+
+
+def test_a_hung_process_leaves_its_stack_in_the_journal(acting: Machine) -> None:
+    acting.kill(main_pid(acting, "reflexd-infer"), signal.SIGSTOP)
+    acts_again(acting)
+    text = " ".join(str(entry["MESSAGE"]) for entry in acting.journal("-u", "reflexd-infer"))
+    assert "Fatal Python error: Aborted" in text
+    assert "in _main_loop" in text
+
+
+def test_no_number_of_deaths_locks_a_start_out(acting: Machine) -> None:
+    for _ in range(8):
+        old = main_pid(acting, "reflexd-actuate@arm")
+        acting.kill(old, signal.SIGKILL)
+        wait_for(lambda: main_pid(acting, "reflexd-actuate@arm") not in (0, old), RECOVERY_S, "a new process")  # noqa: B023
+    acts_again(acting)
+    for _ in range(8):
+        acting.run("systemctl", "restart", "reflexd-actuate@arm")
+    acts_again(acting)
+
+
+def test_a_latched_emergency_stop_survives_a_restart_of_everything(acting: Machine) -> None:
+    acting.run("reflexd", "estop")
+    latched_ns = time.monotonic_ns()
+    stop(acting)
+    acting.run("systemctl", "start", "reflexd.target", *UNITS)
+    time.sleep(1.0)
+    assert "e-stop" in acting.show("reflexd-actuate@arm", "StatusText")
+    assert decided(acting, latched_ns) == []
+    acting.run("reflexd", "clear")
+    acting.run("reflexd", "arm")
+    acts_again(acting)
+
+
+def test_everything_stops_soon_and_neutral(acting: Machine) -> None:
+    took = stop(acting)
+    print(f"stop: {took:.2f} s")
+    assert took < STOP_S
+    assert states(acting) == {"inactive"}
+    assert {acting.show(unit, "Result") for unit in UNITS} == {"success"}
+    assert (written(acting)[-1]["action"], written(acting)[-1]["cause"]) == ("NOOP", "stop")
+    assert acting.run("find", "/proc", "-maxdepth", "1", "-user", "reflexd") == ""
+    rings = acting.root / "run/reflexd/main/rings"
+    assert not rings.exists() or not list(rings.iterdir())
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_configuration_fails_once_and_says_why(acting: Machine, name: str) -> None:
+    text, why, failing = BROKEN[name]
+    stop(acting)
+    (acting.root / CONFIG).write_text(text)
+    acting.run("systemctl", "daemon-reload")
+    acting.run("systemctl", "start", "reflexd.target")
+    wait_for(lambda: {acting.show(unit, "ActiveState") for unit in failing} == {"failed"}, 10.0, "failed units")
+    time.sleep(2.0)
+    for unit in failing:
+        assert (acting.show(unit, "ActiveState"), acting.show(unit, "NRestarts")) == ("failed", "0")
+        said = [entry["MESSAGE"] for entry in acting.journal("-u", unit, f"_PID={acting.show(unit, 'ExecMainPID')}")]
+        assert any(why in str(message) for message in said), said
+        assert why in acting.show(unit, "StatusText")
+    print(acting.show(failing[0], "StatusText"))
+
+
+def test_the_next_start_after_a_mended_configuration_works(acting: Machine) -> None:
+    """What the tests before have left failed is started by hand, with nothing to be reset first."""
+    assert states(acting) == {"active"}
