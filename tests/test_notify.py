@@ -298,3 +298,12 @@ def test_what_a_restart_cannot_mend_is_the_last_status(systemd: socket.socket, r
     (status,) = told(systemd, "STATUS=")
     assert "agents.a.package = 'nowhere'" in status
     assert status.removeprefix("STATUS=") in ended.stderr
+
+
+def test_a_service_left_over_from_an_earlier_configuration_says_so() -> None:
+    config = Path(__file__).parents[1] / "models/pong/log.toml"
+    for kind, what in (("capture", "sources.gone: not there; sources: cam"), ("simulate", "worlds.gone: not there")):
+        command = [sys.executable, "-m", f"daemon.{kind}", str(config), "gone"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        assert ended.returncode == 78
+        assert what in ended.stderr

@@ -103,6 +103,12 @@ def worker_pids(machine: Machine) -> set[int]:
     return pids - {main_pid(machine, "reflexd-infer")}
 
 
+def mounts(machine: Machine, unit: str) -> dict[str, str]:
+    """Mount point to options, as the process of a unit sees them."""
+    lines = machine.run("cat", f"/proc/{main_pid(machine, unit)}/mountinfo").splitlines()
+    return {line.split()[4]: line.split()[5] for line in lines}
+
+
 def states(machine: Machine) -> set[str]:
     return {machine.show(unit, "ActiveState") for unit in UNITS}
 
@@ -164,6 +170,52 @@ def test_processes_have_no_power_and_their_own_groups(acting: Machine) -> None:
         assert names - {"reflexd"} == expected
         assert {fields[name] for name in ("CapEff", "CapPrm", "CapBnd", "CapAmb")} == {"0" * 16}
         assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+
+
+def test_a_group_reaches_what_belongs_to_it_and_sysfs_is_writable_for_pins_alone(acting: Machine) -> None:
+    """PrivateUsers= hides the group's name, not its meaning; and ReadWritePaths= holds inside a read-only /sys."""
+    acting.run("sh", "-c", "echo reached >/srv/pin && chgrp gpio /srv/pin && chmod 640 /srv/pin")
+    options = ["-p", "User=reflexd", "-p", "PrivateUsers=yes", "-p", "SupplementaryGroups=gpio"]
+    assert acting.run("systemd-run", "-q", "--pipe", *options, "cat", "/srv/pin") == "reached"
+    stop(acting)
+    # As on a device: a container's own /sys is read-only to begin with.
+    acting.run("sh", "-c", "for m in /sys/[bcdk]*; do umount -q $m; done; mount -o remount,rw,bind /sys")
+    acting.run("systemctl", "start", *UNITS)
+    for unit in UNITS:
+        writable = {path for path, options in mounts(acting, unit).items() if options.startswith("rw")}
+        expected = {"/sys/devices/platform"} if unit.startswith("reflexd-actuate") else set()
+        assert {path for path in writable if path.startswith("/sys/") and "cgroup" not in path} == expected
+        assert {"/run/reflexd", "/var/lib/reflexd"} <= writable
+        assert "/" not in writable
+
+
+def test_each_process_starts_alone_and_waits_for_the_others(acting: Machine) -> None:
+    stop(acting)
+    for unit, said in (("reflexd-infer", "waiting: no frames from cam"), ("reflexd-actuate@arm", "running: armed")):
+        acting.run("systemctl", "start", unit)  # returns when it is ready
+        wait_for(lambda: acting.show(unit, "StatusText").startswith(said), 5.0, said)  # noqa: B023
+    time.sleep(4.0)  # longer than any watchdog
+    assert {acting.show(unit, "NRestarts") for unit in UNITS} == {"0"}
+    acting.run("systemctl", "start", "reflexd-capture@cam")
+    acts_again(acting)
+
+
+def test_a_restart_of_the_target_reaches_every_unit(acting: Machine) -> None:
+    old = {main_pid(acting, unit) for unit in UNITS}
+    acting.run("systemctl", "restart", "reflexd.target")
+    acts_again(acting)
+    assert not old & {main_pid(acting, unit) for unit in UNITS}
+
+
+def test_everything_killed_at_once_is_neutral_and_comes_back(acting: Machine) -> None:
+    acting.run("systemctl", "kill", "--signal=KILL", "--kill-whom=all", "reflexd-*.service")
+    struck_ns = time.monotonic_ns()
+    wait_for(lambda: bool(decided(acting, struck_ns)), RECOVERY_S, "an action on a frame from after the fault")
+    after = [line for line in written(acting) if line["t_ns"] > struck_ns]
+    assert after[0]["action"] == "NOOP"
+    assert after[0]["t_ns"] - struck_ns < SAFE_MS[signal.SIGKILL] * 1e6
+    neutral_ms, acts_ms = ((line["t_ns"] - struck_ns) / 1e6 for line in (after[0], decided(acting, struck_ns)[0]))
+    print(f"all killed: neutral after {neutral_ms:.0f} ms, acts again after {acts_ms:.0f} ms")
 
 
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=lambda sent: sent.name)
