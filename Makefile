@@ -8,7 +8,7 @@ SYSTEM_PACKAGES = $(shell $(PYTHON) -c 'import importlib.util as u; print("--sys
 MACHINE := $(shell uname -m)
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' daemon/__init__.py)
 
-.PHONY: help venv demo test worker worker-aarch64 worker-files lint tidy bench soak parity evaluate export clean
+.PHONY: help venv demo test worker worker-aarch64 worker-files lint tidy bench soak lab parity evaluate export clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -38,7 +38,7 @@ demo: venv ## a trained policy plays Pong through the daemon, live in this termi
 	$(BIN)/reflexd run models/pong/demo.toml
 
 test: .venv/dev.stamp lint ## style, types and the whole test suite
-	$(BIN)/python -m pytest -m 'not soak and not benchmark' tests
+	$(BIN)/python -m pytest -m 'not soak and not benchmark and not lab' tests
 
 # The native worker, cross/README.md: `$(call build_worker,PRESET,MACHINE)`, into a folder and a tarball of it. One
 # build at a time: tests build what they lack.
@@ -101,6 +101,9 @@ bench: .venv/dev.stamp .venv/compiled.stamp ## overhead and transport, side by s
 
 soak: .venv/dev.stamp ## half an hour of two agents with every fault injected; SOAK_SECONDS=... for less
 	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -m soak -s --timeout 0 tests
+
+lab: .venv/dev.stamp worker ## in Debian roots of its own, as root: the services under a real systemd
+	$(BIN)/python -m pytest -m lab -s tests/lab
 
 parity: .venv/dev.stamp ## 2,000 recorded observations on every worker, the emulated ones too; half an hour
 	PARITY_FRAMES=2000 $(BIN)/python -m pytest -s tests/infer/test_workers_agree.py

@@ -108,7 +108,8 @@ class Gate:
         if not loads:
             raise ConfigError("no agent can act: every model package was refused")
         for name, load in loads.items():
-            logger.info("agent %s: ready, forward p50 %.3f ms, p99 %.3f ms", name, load.p50_ms, load.p99_ms)
+            text, field = "agent %s: ready, forward p50 %.3f ms, p99 %.3f ms", {"AGENT": name}
+            logger.info(text, name, load.p50_ms, load.p99_ms, extra=field)
         complaints = "; ".join(admit(self._config, {name: load.p99_ms for name, load in loads.items()}))
         if complaints and self._config.infer.admission == "refuse":
             raise ConfigError(f"agents not admitted (infer.admission = 'refuse'): {complaints}")

@@ -153,6 +153,7 @@ def test_the_status_reads_well(acting: Machine) -> None:
 
 
 def test_the_journal_has_fields(acting: Machine) -> None:
+    assert any("agent watcher: ready" in str(entry["MESSAGE"]) for entry in acting.journal("AGENT=watcher"))
     entries = acting.journal("PROCESS=actuate@arm")
     assert entries
     assert (
