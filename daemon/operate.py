@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +11,7 @@ import msgspec
 from daemon.client import ClientError, command
 from daemon.config import Daemon
 from daemon.messages import COMMAND_EXPIRY_MS, Operation
-from daemon.runtime import SERVICES_RUNTIME, RuntimeFolder, runtime_root
+from daemon.runtime import SERVICES_RUNTIME, RuntimeFolder, owner_of, runtime_root
 
 _PREFIX = "command@"
 _AT_ONCE = 16
@@ -78,7 +77,7 @@ def _operate(target: Target, operation: Operation) -> Answer:
 
 
 def _has_life(folder: Path) -> bool:
-    return any(_lives(lock) for lock in _listing(folder / "locks"))
+    return any(owner_of(lock) is not None for lock in _listing(folder / "locks"))
 
 
 def _listing(folder: Path) -> Iterator[Path]:
@@ -86,12 +85,3 @@ def _listing(folder: Path) -> Iterator[Path]:
         yield from sorted(folder.iterdir())
     except OSError:
         return
-
-
-def _lives(lock: Path) -> bool:
-    """Whether the process named in a lock file exists. Trying the lock instead could make its owner fail to start."""
-    try:
-        os.kill(int(lock.read_text()), 0)
-    except (OSError, ValueError):
-        return False
-    return True

@@ -111,6 +111,21 @@ class InstanceLock:
             self._fd = -1
 
 
+def owner_of(lock: Path) -> int | None:
+    """The process a lock file names, if it lives. Trying the lock instead could make its owner fail to start."""
+    try:
+        pid = int(lock.read_text())
+    except (OSError, ValueError):
+        return None
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return pid  # it lives, as another user
+    except OSError:
+        return None
+    return pid
+
+
 def runtime_root() -> Path:
     """Folder below which every daemon of this user has its runtime folder, unless its configuration says otherwise."""
     for variable in ("RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"):

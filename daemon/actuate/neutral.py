@@ -13,7 +13,7 @@ from daemon.actuate.service import make_driver
 from daemon.actuate.writer import Writer
 from daemon.bus import Bus
 from daemon.plan import Plan
-from daemon.runtime import InstanceLock, RuntimeFolder
+from daemon.runtime import SERVICES_RUNTIME, InstanceLock, RuntimeFolder, owner_of
 
 
 class NotNeutral(RuntimeError):
@@ -30,6 +30,7 @@ def write_neutral(plan: Plan, name: str) -> str:
     """
     limits = build_limits(plan.config, name)
     runtime = RuntimeFolder(plan.config.daemon)
+    _look_for_a_service(runtime, plan, name)
     runtime.create()
     lock = InstanceLock(runtime.lock(f"actuate@{name}"))
     owner = lock.take()
@@ -46,6 +47,16 @@ def write_neutral(plan: Plan, name: str) -> str:
             return _write(make_driver(plan, runtime, name, bus), limits.neutral)
     finally:
         lock.release()
+
+
+def _look_for_a_service(runtime: RuntimeFolder, plan: Plan, name: str) -> None:
+    """The one that may move the same actuator from another runtime folder."""
+    folder = SERVICES_RUNTIME / plan.config.daemon.name
+    owner = owner_of(folder / "locks" / f"actuate@{name}")
+    if owner is not None and folder != runtime.folder:
+        raise NotNeutral(
+            f"process {owner} has the actuator, as a service: `systemctl stop reflexd-actuate@{name}` ends it neutral"
+        )
 
 
 def _write(driver: Driver, neutral: Setting) -> str:

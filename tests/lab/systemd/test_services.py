@@ -152,6 +152,12 @@ def test_the_status_reads_well(acting: Machine) -> None:
     assert "main/arm: status:" in acting.run("reflexd", "status")
 
 
+def test_neutral_by_hand_is_refused_while_the_service_has_the_actuator(acting: Machine) -> None:
+    said = acting.run("reflexd", "neutral", f"/{CONFIG}", check=False)
+    assert f"process {main_pid(acting, 'reflexd-actuate@arm')} has the actuator" in said
+    assert "systemctl stop reflexd-actuate@arm" in said
+
+
 def test_the_journal_has_fields(acting: Machine) -> None:
     assert any("agent watcher: ready" in str(entry["MESSAGE"]) for entry in acting.journal("AGENT=watcher"))
     entries = acting.journal("PROCESS=actuate@arm")
