@@ -38,7 +38,7 @@ demo: venv ## a trained policy plays Pong through the daemon, live in this termi
 	$(BIN)/reflexd run models/pong/demo.toml
 
 test: .venv/dev.stamp lint ## style, types and the whole test suite
-	$(BIN)/python -m pytest -m 'not soak and not benchmark and not lab' tests
+	$(BIN)/python -m pytest -m 'not soak and not benchmark and not lab' --durations=25 tests
 
 # The native worker, cross/README.md: `$(call build_worker,PRESET,MACHINE)`, into a folder and a tarball of it. One
 # build at a time: tests build what they lack.
