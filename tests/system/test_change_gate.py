@@ -52,7 +52,7 @@ def test_a_still_scene_is_skipped_and_a_moving_one_is_not(run_folder: Path) -> N
     text += AGENT.format(name="still", source="photo") + AGENT.format(name="moving", source="film")
     (run_folder / "test.toml").write_text(text)
     reflexd, config, out = Path(sys.executable).with_name("reflexd"), run_folder / "test.toml", run_folder / "out.json"
-    command: list[str | Path] = [reflexd, "run", config, "--plain", "--for", "25", "--json", out]
+    command: list[str | Path] = [reflexd, "run", config, "--plain", "--for", "15", "--json", out]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     report = json.loads(out.read_text())

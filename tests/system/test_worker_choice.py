@@ -18,7 +18,7 @@ from tests.system.test_packages_at_run import AGENT, HEAD
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(BUILD_LIMIT_S)]
 
 
-def run(folder: Path, wanted: str, seconds: float = 20.0) -> tuple[int, str, dict[str, Any]]:
+def run(folder: Path, wanted: str, seconds: float = 12.0) -> tuple[int, str, dict[str, Any]]:
     """Run one agent; exit status, log and report (empty without one)."""
     package = tiny_package(folder / "package")
     text = HEAD.format(folder=folder) + AGENT.format(name="one", package=package)
