@@ -42,6 +42,7 @@ class Bus:
         self._runtime = runtime
         self._context = zmq.Context()
         self._sockets: list[zmq.Socket[bytes]] = []
+        self._bound: list[Path] = []
         self.refused: Counter[str] = Counter()
         """Messages not accepted, per link."""
 
@@ -52,6 +53,8 @@ class Bus:
         for socket in self._sockets:
             socket.close(LINGER_MS)
         self._context.term()
+        for path in self._bound:  # ZeroMQ leaves them there: commands would ask actuators that are gone
+            path.unlink(missing_ok=True)
 
     def publisher(self, topic: str, instance: str) -> Publisher:
         """The sending end of a topic's instance."""
@@ -88,11 +91,13 @@ class Bus:
         socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
         address = self._runtime.endpoint(name, instance)
         if topic.binds == end:
-            _clear_leftover(Path(address.removeprefix("ipc://")))
+            path = Path(address.removeprefix("ipc://"))
+            _clear_leftover(path)
             try:
                 socket.bind(address)
             except zmq.ZMQError as error:
                 raise BusError(f"{address}: cannot bind: {error.strerror}") from None
+            self._bound.append(path)
         else:
             socket.connect(address)
         return socket

@@ -95,9 +95,9 @@ class Infer:
         states = {agent.state for agent in self._all()}
         if states & {"verifying", "loading"}:
             return "starting"
-        if "refused" in states or self._gate.warning:
-            return "degraded"
-        return "waiting" if silent else "running"
+        if silent:
+            return "waiting"  # also with a refused agent: no frame, no progress, which is no hang
+        return "degraded" if "refused" in states or self._gate.warning else "running"
 
     def _take_applied(self, ready: Ready) -> None:
         for actuator, topic in self._applied.items():
