@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import random
 import shutil
 import signal
+import statistics
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -276,6 +279,28 @@ def test_a_worker_is_replaced_by_infer_itself(acting: Machine, sent: signal.Sign
     print(f"worker {sent.name}: acts again after {(decided(acting, struck_ns)[0]['t_ns'] - struck_ns) / 1e6:.0f} ms")
     assert main_pid(acting, "reflexd-infer") == infer
     assert worker not in worker_pids(acting)
+
+
+def test_random_kills(acting: Machine) -> None:
+    """REFLEXD_LAB_KILLS of them. The pause before a restart grows with their number, but for the actuator."""
+    draw = random.Random(11)
+    took_ms: dict[str, list[float]] = {}
+    for _ in range(int(os.environ.get("REFLEXD_LAB_KILLS", "20"))):
+        unit = draw.choice([*UNITS, "worker"])
+        (worker,) = worker_pids(acting)
+        acting.kill(worker if unit == "worker" else main_pid(acting, unit), signal.SIGKILL)
+        struck_ns = time.monotonic_ns()
+        wait_for(lambda: bool(decided(acting, struck_ns)), RECOVERY_S, f"an action after {unit} was killed")  # noqa: B023
+        took_ms.setdefault(unit, []).append((decided(acting, struck_ns)[0]["t_ns"] - struck_ns) / 1e6)
+        if unit == "reflexd-actuate@arm":
+            first = next(line for line in written(acting) if line["t_ns"] > struck_ns)
+            assert first["action"] == "NOOP"
+            assert first["t_ns"] - struck_ns < SAFE_MS[signal.SIGKILL] * 1e6
+        time.sleep(draw.uniform(0.0, 0.3))
+    for unit, times in sorted(took_ms.items()):
+        print(
+            f"{unit}: {len(times)} kills, acts again after {statistics.median(times):.0f} ms, {max(times):.0f} at most"
+        )
 
 
 def test_a_hung_process_leaves_its_stack_in_the_journal(acting: Machine) -> None:
