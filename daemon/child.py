@@ -18,6 +18,8 @@ _READS_PER_TURN = 16
 _SECOND_NS = 1_000_000_000
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}
 """Unless it is set: numpy's BLAS, which no stage calls, would start a thread per core and have them spin at start."""
+_NOT_FOR_CHILDREN = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
+"""Where systemd runs a supervisor, its children do not speak for it."""
 _PACKAGE_ROOT = str(Path(__file__).resolve().parent.parent)
 
 
@@ -34,6 +36,7 @@ class Child:
 
     def __init__(self, entry: Entry, lifeline: int) -> None:
         path = os.pathsep.join(filter(None, (_PACKAGE_ROOT, os.environ.get("PYTHONPATH"))))
+        own = {name: value for name, value in os.environ.items() if name not in _NOT_FOR_CHILDREN}
         self._process = subprocess.Popen(  # noqa: S603 - our own table, no shell
             entry.argv,
             stdin=subprocess.DEVNULL,
@@ -41,7 +44,7 @@ class Child:
             stderr=subprocess.STDOUT,
             start_new_session=True,
             pass_fds=(lifeline,),
-            env={**_ENVIRONMENT, **os.environ, LIFELINE_VARIABLE: str(lifeline), "PYTHONPATH": path},
+            env={**_ENVIRONMENT, **own, LIFELINE_VARIABLE: str(lifeline), "PYTHONPATH": path},
         )
         self.pid = self._process.pid
         self.silent = False

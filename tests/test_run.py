@@ -148,6 +148,15 @@ def test_a_process_that_dies_is_started_again_and_the_others_are_left_alone(runt
     assert run.says(f"infer (pid {first}) died by SIGKILL: restarting at once")
 
 
+def test_children_do_not_speak_for_a_supervisor_that_systemd_runs(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", str(runtime / "notify"))
+    with running(runtime, infer="good") as run:
+        run.until(lambda: run.phase("infer") == "running")
+        assert b"NOTIFY_SOCKET" not in Path(f"/proc/{run.pid('infer')}/environ").read_bytes()
+
+
 def test_a_process_that_crashes_again_and_again_is_started_ever_less_often(runtime: Path) -> None:
     with running(runtime, infer="crash") as run:
         run.until(lambda: run.says("restarting in 0.25 s") and run.says("restarting in 0.5 s"))
