@@ -79,6 +79,14 @@ def test_a_socket_left_by_a_crash_is_replaced(runtime: RuntimeFolder) -> None:
         wait_for(inbox.socket)
 
 
+def test_a_process_that_ends_leaves_no_socket(runtime: RuntimeFolder) -> None:
+    path = Path(runtime.endpoint("applied", "arm").removeprefix("ipc://"))
+    with Bus(runtime) as bus:
+        bus.publisher("applied", "arm")
+        assert path.is_socket()
+    assert not path.exists()
+
+
 def test_a_file_where_the_socket_should_be_is_named_and_kept(runtime: RuntimeFolder) -> None:
     path = Path(runtime.endpoint("frame", "cam").removeprefix("ipc://"))
     path.write_text("precious")
