@@ -30,8 +30,11 @@ venv: .venv/run.stamp .venv/compiled.stamp ## make .venv with everything a run n
 	$(BIN)/python -m compileall -q daemon
 	touch $@
 
+# The binding to systemd is compiled by pip, against headers not every machine has: apt install libsystemd-dev pkg-config.
+SYSTEMD = $(shell pkg-config --exists libsystemd 2>/dev/null && echo ,systemd)
+
 .venv/dev.stamp: .venv/run.stamp
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[export,pong,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[export,pong,dev$(SYSTEMD)]'
 	touch $@
 
 demo: venv ## a trained policy plays Pong through the daemon, live in this terminal

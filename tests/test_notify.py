@@ -18,6 +18,8 @@ from daemon.journal import journal_handler
 from daemon.notify import EXTEND_EVERY_NS, STATUS_EVERY_NS, Letterbox, Notifier, connect, watchdog_ns
 from daemon.restart import RestartPolicy
 
+NO_BINDING = "the binding to systemd is not installed: apt install libsystemd-dev pkg-config, remove .venv/dev.stamp"
+
 MS = 1_000_000
 WATCHDOG_NS = 900 * MS
 STALL_NS = 3_000 * MS
@@ -188,14 +190,14 @@ def test_a_missing_package_is_one_clear_line(
 
 
 def test_nobody_at_the_socket_is_one_clear_line(run_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
-    pytest.importorskip("systemd.daemon")
+    pytest.importorskip("systemd.daemon", reason=NO_BINDING)
     assert connect({"NOTIFY_SOCKET": str(run_folder / "nobody")}) is None
     assert "nobody: systemd cannot be told anything" in caplog.text
 
 
 @pytest.mark.parametrize("abstract", [False, True])
 def test_a_message_arrives(run_folder: Path, monkeypatch: pytest.MonkeyPatch, abstract: bool) -> None:
-    pytest.importorskip("systemd.daemon")
+    pytest.importorskip("systemd.daemon", reason=NO_BINDING)
     name = f"@reflexd-test-{os.getpid()}" if abstract else str(run_folder / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bound:
         bound.bind("\0" + name[1:] if abstract else name)
@@ -210,7 +212,7 @@ def test_a_message_arrives(run_folder: Path, monkeypatch: pytest.MonkeyPatch, ab
 def test_a_systemd_that_does_not_read_holds_nobody_up(
     systemd: socket.socket, run_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("systemd.daemon")
+    pytest.importorskip("systemd.daemon", reason=NO_BINDING)
     monkeypatch.setenv("NOTIFY_SOCKET", str(run_folder / "notify"))
     send = connect()
     assert send is not None
@@ -228,13 +230,13 @@ def test_a_systemd_that_does_not_read_holds_nobody_up(
 
 
 def test_the_journal_is_for_those_whose_stderr_leads_there() -> None:
-    pytest.importorskip("systemd.journal")
+    pytest.importorskip("systemd.journal", reason=NO_BINDING)
     assert journal_handler("infer", {}) is None
     assert journal_handler("infer", {"JOURNAL_STREAM": "1:2"}) is None
 
 
 def test_a_record_carries_its_fields(run_folder: Path) -> None:
-    pytest.importorskip("systemd.journal")
+    pytest.importorskip("systemd.journal", reason=NO_BINDING)
     stderr = os.fstat(2)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bound:
         bound.bind(str(run_folder / "journal"))
@@ -264,7 +266,7 @@ def told(systemd: socket.socket, wanted: str) -> list[str]:
 
 
 def test_a_real_process_from_start_to_stop(systemd: socket.socket, run_folder: Path) -> None:
-    pytest.importorskip("systemd.daemon")
+    pytest.importorskip("systemd.daemon", reason=NO_BINDING)
     config = run_folder / "c.toml"
     config.write_text(CONFIG.format(folder=run_folder))
     told_by = {"NOTIFY_SOCKET": str(run_folder / "notify"), "WATCHDOG_USEC": "900000"}
@@ -284,7 +286,7 @@ def test_a_real_process_from_start_to_stop(systemd: socket.socket, run_folder: P
 
 
 def test_what_a_restart_cannot_mend_is_the_last_status(systemd: socket.socket, run_folder: Path) -> None:
-    pytest.importorskip("systemd.daemon")
+    pytest.importorskip("systemd.daemon", reason=NO_BINDING)
     config = run_folder / "c.toml"
     config.write_text(CONFIG.format(folder=run_folder))
     ended = subprocess.run(
