@@ -8,8 +8,6 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
-
 from daemon.capture.source import SourceAbsent, SourceFailed
 
 _GONE = (errno.ENODEV, errno.ENXIO, errno.ENOENT)
@@ -49,11 +47,13 @@ def holders_text(devices: list[Path]) -> str:
 def holders(devices: list[Path]) -> Iterator[tuple[int, str]]:
     """Pid and name of the other processes that have one of these files open, as far as this user may look."""
     wanted = {_identity(device.stat()) for device in devices if device.exists()}
-    for process in psutil.process_iter(["name"]):
-        if process.pid == os.getpid():
+    for process in Path("/proc").glob("[0-9]*"):
+        pid = int(process.name)
+        if pid == os.getpid():
             continue
         try:
-            descriptors = list(Path(f"/proc/{process.pid}/fd").iterdir())
+            descriptors = list((process / "fd").iterdir())
+            name = (process / "comm").read_text(encoding="utf-8", errors="replace").strip()
         except OSError:
             continue
         for descriptor in descriptors:
@@ -62,7 +62,7 @@ def holders(devices: list[Path]) -> Iterator[tuple[int, str]]:
             except OSError:
                 continue
             if found in wanted:
-                yield process.pid, process.info["name"]
+                yield pid, name
 
 
 def _identity(status: os.stat_result) -> tuple[int, ...]:
