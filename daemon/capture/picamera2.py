@@ -11,6 +11,7 @@ from typing import Any
 from libcamera import ColorSpace
 from picamera2 import MappedArray, Picamera2
 
+from daemon.capture.convert import Matrix
 from daemon.capture.devices import holders_text
 from daemon.capture.ladder import OutOfMemory, Step, go_down, pool_text, steps
 from daemon.capture.liveness import monotonic
@@ -60,6 +61,7 @@ class PiCamera:
             self._stream = "lores" if table.full_width else "main"
             step = go_down(steps(first, may_shrink), self._configure)
             self._format = self._given_format()
+            self._matrix, self._full_range = _coding(self._camera.camera_configuration()["colour_space"])
         except BaseException:
             self._camera.close()
             raise
@@ -81,7 +83,10 @@ class PiCamera:
         width, height = given["size"]
         planes = _planes(self._format, data, given["stride"], height)
         now_ns, boot_ns = time.monotonic_ns(), time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-        return RawPicture(self._format, width, height, planes, monotonic(stamp_ns, now_ns, boot_ns))
+        sensor_ns = monotonic(stamp_ns, now_ns, boot_ns)
+        return RawPicture(
+            self._format, width, height, planes, sensor_ns, matrix=self._matrix, full_range=self._full_range
+        )
 
     def close(self) -> None:
         """Stop the camera and give it back."""
@@ -136,6 +141,12 @@ class PiCamera:
         if given not in _GIVEN:
             raise ConfigError(f"format = {self._table.format!r}: the camera gives {given} instead; try the other one")
         return _GIVEN[given]
+
+
+def _coding(given: Any) -> tuple[Matrix, bool]:
+    """Matrix and range of the colour space the camera has chosen, which is not always the one asked for."""
+    matrix: Matrix = "bt709" if given.ycbcrEncoding == ColorSpace.YcbcrEncoding.Rec709 else "bt601"
+    return matrix, given.range == ColorSpace.Range.Full
 
 
 def _is_memory_short(error: OSError | RuntimeError) -> bool:
