@@ -1,4 +1,4 @@
-"""What the daemon adds to an inference, beside the bare hops and the bare inference; and what frame transport costs.
+"""What the daemon adds to an inference, beside the bare hops and the bare inference.
 
 Rounds are interleaved, so that a noisy machine is noisy for all. ``BENCH_SECONDS`` is the length of one round.
 """
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from tests.benchmarks import empty_chain, transport
+from tests.benchmarks import empty_chain
 from tests.benchmarks.native import run_bare_loop
 from tests.efficientnet import full_frame_efficientnet_package
 from tests.packages import full_frame_package
@@ -130,13 +130,3 @@ def test_overhead_with_the_native_worker(run_folder: Path) -> None:
     assert p50 <= max(0.7, empty_p50 + 0.3), f"target missed: {p50:.2f} ms"
     assert p99 <= max(1.2, empty_p99 + 0.3), f"target missed: {p99:.2f} ms"
     assert ratio <= 1.15, f"target missed: {ratio:.3f}"
-
-
-def test_frame_transport(run_folder: Path) -> None:
-    ring: list[float] = []
-    copying: list[float] = []
-    for number in range(ROUNDS):
-        ring += transport.measure("ring", run_folder / f"ring{number}", SECONDS / 2)
-        copying += transport.measure("copy", run_folder / f"copy{number}", SECONDS / 2)
-    print(f"\nring and descriptor: {percentiles(ring)}\nplain pyzmq copying: {percentiles(copying)}")
-    assert np.median(ring) <= 0.7 * np.median(copying)
