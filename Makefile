@@ -105,7 +105,7 @@ bench: .venv/dev.stamp .venv/compiled.stamp ## overhead and transport, side by s
 soak: .venv/dev.stamp ## half an hour of two agents with every fault injected; SOAK_SECONDS=... for less
 	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -m soak -s --timeout 0 tests
 
-lab: .venv/dev.stamp worker ## in Debian roots of its own, as root: the services under a real systemd
+lab: .venv/dev.stamp worker ## in Debian roots of its own, as root: the services under a real systemd, a real Picamera2
 	$(BIN)/python -m pytest -m lab -s tests/lab
 
 parity: .venv/dev.stamp ## 2,000 recorded observations on every worker, the emulated ones too; half an hour
