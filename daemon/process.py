@@ -26,7 +26,7 @@ from daemon.bus import Bus
 from daemon.config import ConfigError
 from daemon.journal import journal_handler
 from daemon.messages import Health
-from daemon.notify import Notifier, Send, connect, watchdog_ns
+from daemon.notify import Notifier, Send, connect, status_line, watchdog_ns
 from daemon.plan import Plan, load
 from daemon.runtime import InstanceLock, RuntimeFolder
 from daemon.table import restart_policy
@@ -120,10 +120,10 @@ def main(kind: str, opener: Opener, argv: list[str] | None = None, read: Callabl
 
 def _check_name(plan: Plan, kind: str, name: str) -> None:
     """A service that is left over from an earlier configuration says so, once; actuate looks for itself."""
-    what = {"capture": "sources", "simulate": "worlds"}.get(kind)
-    names = list(plan.config.worlds if what == "worlds" else plan.config.sources)
-    if what is not None and name not in names:
-        raise ConfigError(f"{plan.path}: {what}.{name}: not there; {what}: {', '.join(names) or 'none'}")
+    tables = {"capture": ("sources", list(plan.config.sources)), "simulate": ("worlds", list(plan.config.worlds))}
+    table, names = tables.get(kind, ("", [name]))
+    if name not in names:
+        raise ConfigError(f"{plan.path}: {table}.{name}: not there; {table}: {', '.join(names) or 'none'}")
 
 
 def _notifier(tell: Send | None, plan: Plan, kind: str, name: str) -> Notifier | None:
@@ -139,7 +139,7 @@ def _give_up(tell: Send | None, error: Exception, status: int) -> int:
     """Say why the process ends, in its log and to systemd; return its exit status."""
     logger.error("%s", error)
     if tell is not None:
-        tell(f"STATUS={' '.join(str(error).split())}")
+        tell(status_line(str(error)))
     return status
 
 
@@ -177,13 +177,16 @@ def serve(
 
 def _main_loop(stage: Stage, poller: zmq.Poller, stopping: set[int], publish: Callable[[Report, int], None]) -> None:
     health_due = 0
+    starting = True
     ready: Ready = set()
     while not ready & stopping:
         due = stage.turn(ready, time.monotonic_ns())
         now = time.monotonic_ns()
-        if now >= health_due:
-            publish(stage.report(), now)
-            health_due = now + HEALTH_EVERY_NS
+        # The end of the start is told at once: until it is heard, a stuck process has the long time of a start.
+        if now >= health_due or (starting and stage.report().state != "starting"):
+            report = stage.report()
+            publish(report, now)
+            starting, health_due = report.state == "starting", now + HEALTH_EVERY_NS
         wait_ms = max(0, -((now - min(due, health_due)) // 1_000_000))
         ready = {item for item, _ in poller.poll(wait_ms)}
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -26,6 +27,8 @@ START_LIMIT_S = 10.0
 STALL_LIMIT_S = 0.7
 FOR_EVER_S = 3600.0
 CHATTY_BYTES = 2_000_000
+SLOW_START_TURNS = 22
+"""Turns until one of behaviour ``late`` has started; it hangs in the second turn after."""
 
 
 def folder_of(runtime: Path) -> RuntimeFolder:
@@ -68,6 +71,8 @@ class StandIn:
         self._turns += 1
         if self._turns > 20 and self._behaviour == "freeze":
             time.sleep(FOR_EVER_S)
+        if self._turns > SLOW_START_TURNS + 1 and self._behaviour == "late":
+            time.sleep(FOR_EVER_S)
         if self._turns > 2 and self._behaviour == "crash":
             raise SystemExit(3)
         return now_ns + 50_000_000
@@ -75,7 +80,12 @@ class StandIn:
     def report(self) -> Report:
         progress = 1 if self._behaviour == "spin" else self._turns
         children = {"worker0": self._child.pid} if self._child else {}
-        return Report(state="done" if self._behaviour == "done" else "running", progress=progress, children=children)
+        return Report(state=self._state(), progress=progress, children=children)
+
+    def _state(self) -> Literal["starting", "running", "done"]:
+        if self._behaviour == "late" and self._turns <= SLOW_START_TURNS:
+            return "starting"
+        return "done" if self._behaviour == "done" else "running"
 
     def shutdown(self) -> None:
         if self._behaviour == "stubborn":

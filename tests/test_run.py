@@ -183,6 +183,12 @@ def test_who_hangs_or_runs_idle_or_is_stopped_is_killed_and_started_again(runtim
     assert {"infer", "capture@front", "actuate@paddle"} == set(stalls)
 
 
+def test_who_hangs_right_after_its_start_does_not_get_the_time_of_a_start(runtime: Path) -> None:
+    with running(runtime, capture__front="late") as run:
+        run.until(lambda: run.restarts("capture@front"))
+    assert run.says("has not got on for 0.7 s: killed")
+
+
 def test_a_process_that_never_gets_going_is_killed(runtime: Path) -> None:
     with running(runtime, infer="mute") as run:
         run.until(lambda: started(runtime))
