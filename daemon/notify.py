@@ -84,6 +84,11 @@ def watchdog_ns(environment: Mapping[str, str] = os.environ) -> int:
     return int(text) * 1_000 if text.isdigit() and not other else 0
 
 
+def status_line(text: str) -> str:
+    """The assignment that shows a text in `systemctl status`. A line break in it would begin another assignment."""
+    return f"STATUS={' '.join(text.split())}"
+
+
 class Notifier:
     """One process's word to systemd.
 
@@ -126,7 +131,7 @@ class Notifier:
         if status == self._status or (state == self._state and now_ns < self._status_due_ns):
             return []
         self._state, self._status, self._status_due_ns = state, status, now_ns + STATUS_EVERY_NS
-        return [f"STATUS={' '.join(status.split())}"]  # a line break would begin another assignment
+        return [status_line(status)]
 
     def _life_lines(self, state: str, now_ns: int) -> list[str]:
         lines = []

@@ -68,7 +68,7 @@ class RuntimeFolder:
 
     def lock(self, process: str) -> Path:
         """Lock file of a process of this run."""
-        return self.folder / "locks" / process
+        return lock_in(self.folder, process)
 
 
 class InstanceLock:
@@ -109,6 +109,11 @@ class InstanceLock:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def lock_in(folder: Path, process: str) -> Path:
+    """Lock file of a process in any daemon's runtime folder."""
+    return folder / "locks" / process
 
 
 def owner_of(lock: Path) -> int | None:

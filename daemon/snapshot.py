@@ -9,7 +9,7 @@ from pathlib import Path
 from daemon.config import Daemon
 from daemon.frames import Frame, RingError, RingReader
 from daemon.plan import load
-from daemon.runtime import RuntimeFolder
+from daemon.runtime import RuntimeFolder, lock_in, owner_of
 from daemon.views import PILLOW_MODE, View
 
 WAIT_S = 2.0
@@ -72,12 +72,9 @@ def _ring(folders: list[Path], source: str, agent: str | None) -> Path:
 def _producer(folder: Path, source: str) -> int:
     """Pid of the process that makes this source's pictures, 0 if there is none."""
     for kind in _PRODUCERS:
-        try:
-            pid = int((folder / "locks" / f"{kind}@{source}").read_text())
-            os.kill(pid, 0)
-        except (OSError, ValueError):
-            continue
-        return pid
+        pid = owner_of(lock_in(folder, f"{kind}@{source}"))
+        if pid is not None:
+            return pid
     return 0
 
 

@@ -27,6 +27,7 @@ using executorch::runtime::Result;
 using protocol::Drop;
 
 constexpr const char* kMethod = "forward";
+constexpr const char* kLoadingProgram = "loading model.pte";
 constexpr const char* kLoadingMethod = "loading method forward";
 constexpr std::string_view kIdentifier = "ET12";  // bytes 4 to 8 of every program this runtime reads
 
@@ -67,7 +68,7 @@ std::string name_within(std::span<const std::byte> program, const char* name) {
 std::vector<std::string> method_names(std::span<const std::byte> bytes, const Program& program) {
   std::vector<std::string> names;
   for (std::size_t index = 0; index < program.num_methods(); ++index) {
-    names.push_back(name_within(bytes, taken(program.get_method_name(index), "loading model.pte")));
+    names.push_back(name_within(bytes, taken(program.get_method_name(index), kLoadingProgram)));
   }
   return names;
 }
@@ -92,7 +93,7 @@ LoadedModel::~LoadedModel() = default;
 
 void LoadedModel::load_program() {
   check_identifier(loader_.bytes());
-  program_.emplace(taken(Program::load(&loader_, Program::Verification::InternalConsistency), "loading model.pte"));
+  program_.emplace(taken(Program::load(&loader_, Program::Verification::InternalConsistency), kLoadingProgram));
   const std::vector<std::string> names = method_names(loader_.bytes(), *program_);
   if (std::find(names.begin(), names.end(), kMethod) == names.end()) {
     const auto shown = std::span(names).first(std::min<std::size_t>(names.size(), 8));

@@ -13,7 +13,7 @@ from daemon.actuate.service import make_driver
 from daemon.actuate.writer import Writer
 from daemon.bus import Bus
 from daemon.plan import Plan
-from daemon.runtime import SERVICES_RUNTIME, InstanceLock, RuntimeFolder, owner_of
+from daemon.runtime import SERVICES_RUNTIME, InstanceLock, RuntimeFolder, lock_in, owner_of
 
 
 class NotNeutral(RuntimeError):
@@ -52,7 +52,7 @@ def write_neutral(plan: Plan, name: str) -> str:
 def _look_for_a_service(runtime: RuntimeFolder, plan: Plan, name: str) -> None:
     """The one that may move the same actuator from another runtime folder."""
     folder = SERVICES_RUNTIME / plan.config.daemon.name
-    owner = owner_of(folder / "locks" / f"actuate@{name}")
+    owner = owner_of(lock_in(folder, f"actuate@{name}"))
     if owner is not None and folder != runtime.folder:
         raise NotNeutral(
             f"process {owner} has the actuator, as a service: `systemctl stop reflexd-actuate@{name}` ends it neutral"

@@ -38,7 +38,7 @@ class AgentRun:
     def __init__(self, name: str, config: Agent, manifest: Manifest, package: Path, model: str, period_ns: int) -> None:
         self.name, self.config, self.manifest = name, config, manifest
         self.package, self.model = package, model
-        self._field = {"AGENT": name}
+        self.field = {"AGENT": name}
         """Of its records in the journal, to search for."""
         self.state: Literal["verifying", "loading", "ready", "refused"] = "verifying"
         self.detail = ""
@@ -52,12 +52,12 @@ class AgentRun:
     def refuse(self, why: str) -> None:
         """The package must not act; the other agents go on."""
         self.state, self.detail = "refused", why
-        logger.error("agent %s refused: %s: %s", self.name, self.package, why, extra=self._field)
+        logger.error("agent %s refused: %s: %s", self.name, self.package, why, extra=self.field)
 
     def drop(self, reason: Drop, detail: str) -> None:
         """Count an observation or request that goes no further."""
         if self.dropped[reason] % LOG_EVERY == 0 and reason not in ("superseded", "deadline"):
-            logger.warning("agent %s: %s: %s", self.name, reason, detail, extra=self._field)
+            logger.warning("agent %s: %s: %s", self.name, reason, detail, extra=self.field)
         self.dropped[reason] += 1
 
     def may_decide(self, observation: Observation) -> bool:

@@ -104,13 +104,13 @@ class Gate:
 
     def _admit(self) -> None:
         ready = [agent for agent in self._agents if agent.state == "ready"]
-        loads = {agent.name: load for agent in ready if (load := self._pool.loaded(agent.model)) is not None}
+        loads = [(agent, load) for agent in ready if (load := self._pool.loaded(agent.model)) is not None]
         if not loads:
             raise ConfigError("no agent can act: every model package was refused")
-        for name, load in loads.items():
-            text, field = "agent %s: ready, forward p50 %.3f ms, p99 %.3f ms", {"AGENT": name}
-            logger.info(text, name, load.p50_ms, load.p99_ms, extra=field)
-        complaints = "; ".join(admit(self._config, {name: load.p99_ms for name, load in loads.items()}))
+        for agent, load in loads:
+            text = "agent %s: ready, forward p50 %.3f ms, p99 %.3f ms"
+            logger.info(text, agent.name, load.p50_ms, load.p99_ms, extra=agent.field)
+        complaints = "; ".join(admit(self._config, {agent.name: load.p99_ms for agent, load in loads}))
         if complaints and self._config.infer.admission == "refuse":
             raise ConfigError(f"agents not admitted (infer.admission = 'refuse'): {complaints}")
         self.warning = complaints

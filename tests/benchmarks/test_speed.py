@@ -18,6 +18,7 @@ import pytest
 
 from tests.benchmarks import empty_chain
 from tests.benchmarks.native import run_bare_loop
+from tests.configs import acting
 from tests.efficientnet import full_frame_efficientnet_package
 from tests.packages import full_frame_package
 from tests.peers import worker
@@ -29,29 +30,19 @@ SECONDS = float(os.environ.get("BENCH_SECONDS", "20"))
 START_SECONDS = 10.0
 ROOT = Path(__file__).parents[2]
 
-CONFIG = """
+CONFIG = f"""
 [daemon]
 name = "bench"
-runtime = "{folder}/run"
-state = "{folder}/state"
+runtime = "{{folder}}/run"
+state = "{{folder}}/state"
 [sources.cam]
 kind = "synthetic"
 width = 640
 height = 480
 fps = 30.0
-[agents.driver]
-package = "package"
-source = "cam"
-actuator = "servo"
-[actuators.servo]
-driver = "log"
-actions = ["LEFT", "STAY", "RIGHT"]
-neutral = "STAY"
-deadman_ms = 250.0
-arm_on_start = true
-after_deadman = "resume"
+{acting("driver", "servo")}
 [infer]
-worker = "{worker}"
+worker = "{{worker}}"
 """
 
 

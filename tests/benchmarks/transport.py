@@ -1,7 +1,7 @@
 """640x480 RGB from one process to another: the ring with descriptors, and what else there is for it.
 
-``measure`` paces the frames at 30 Hz and takes the time from capture to reader; ``flat_out`` writes as fast as the copy
-goes and counts the frames a reader gets. Kinds: ``ring`` is the daemon's ring, messages and sockets; ``bare`` the same
+``measure`` gives the times from capture to reader of paced frames or, at 0 frames a second, of as many as the copy lets
+through. Kinds: ``ring`` is the daemon's ring, messages and sockets; ``bare`` the same
 ring, copy and looks without descriptors; ``copy`` plain pyzmq; ``iceoryx2`` its shared memory and its events.
 """
 
@@ -127,35 +127,42 @@ class IceoryxOut(Iceoryx):
         self._notifier.notify()
 
 
+class NewFrames:
+    """The newest frame of the ring, each once."""
+
+    def __init__(self, folder: Path) -> None:
+        self._ring = RingReader(folder / "frames")
+        self._last = 0
+
+    def look(self) -> Iterator[Seen]:
+        """The newest frame, if it was not the newest before."""
+        frame = self._ring.newest()
+        if frame is not None and frame.seq != self._last:
+            self._last = frame.seq
+            yield Seen(self._ring.pixels(frame), frame.sensor_ns, partial(self._ring.intact, frame))
+
+
 def ring_frames(folder: Path) -> Iterator[Seen]:
     """Each frame that is the newest when it is looked at."""
     inbox = _subscriber(folder)
-    reader: RingReader | None = None
-    last = 0
+    frames: NewFrames | None = None
     while inbox.poll(WAIT_MS):
         message = inbox.recv()
         if not message:
             return
         decode(message, TOPICS["frame"])
-        reader = reader or RingReader(folder / "frames")
-        frame = reader.newest()
-        if frame is not None and frame.seq != last:
-            last = frame.seq
-            yield Seen(reader.pixels(frame), frame.sensor_ns, partial(reader.intact, frame))
+        frames = frames or NewFrames(folder)
+        yield from frames.look()
 
 
 def bare_frames(folder: Path) -> Iterator[Seen]:
     """The same looks without a word from the writer, as often as they can be had."""
     inbox = _subscriber(folder)
-    path = folder / "frames"
-    while not path.exists():
+    while not (folder / "frames").exists():
         time.sleep(0.001)
-    reader, last = RingReader(path), 0
+    frames = NewFrames(folder)
     while not inbox.poll(0):  # the end is still announced
-        frame = reader.newest()
-        if frame is not None and frame.seq != last:
-            last = frame.seq
-            yield Seen(reader.pixels(frame), frame.sensor_ns, partial(reader.intact, frame))
+        yield from frames.look()
 
 
 def copied_frames(folder: Path) -> Iterator[Seen]:

@@ -24,31 +24,22 @@ from daemon.table import process_table
 from daemon.workers import choose_worker
 from tests import stand_in
 from tests.capture import faulty
+from tests.configs import acting
 from tests.infer.manifests import manifest_fields
 
 PATIENCE_S = 40.0
 BRIGHTEST = 220
 """The faulty camera's good pictures are darker."""
-CONFIG = """
+CONFIG = f"""
 [daemon]
 name = "test"
-runtime = "{folder}/run"
-state = "{folder}/state"
+runtime = "{{folder}}/run"
+state = "{{folder}}/state"
 [sources.cam]
 kind = "v4l2"
 device = "/dev/none"
 frozen_frames = 5
-[agents.one]
-package = "package"
-source = "cam"
-actuator = "arm"
-[actuators.arm]
-driver = "log"
-actions = ["LEFT", "STAY", "RIGHT"]
-neutral = "STAY"
-deadman_ms = 250.0
-arm_on_start = true
-after_deadman = "resume"
+{acting("one", "arm")}
 """
 
 

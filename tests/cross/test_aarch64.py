@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,8 +33,6 @@ LATER_IN_LIBRARIES: dict[str, set[str]] = {
 """Beyond the baseline in ExecuTorch 1.5.1: atomics in the compiler's helpers and one dot product, both behind a check
 of the processor. XNNPACK is not listed: its kernels for every extension are chosen at start. That the checks hold is
 what the emulated Cortex-A53 shows."""
-
-
 LATER_IN_OPENSSL = {"sha256h", "sha256h2", "sha256su0", "sha256su1", "sha1h", "aese", "pmull"}
 """Its SHA-256, and how it finds out what a processor has where the system does not say; after a check as well."""
 
@@ -62,13 +61,17 @@ def test_the_worker_has_no_instruction_beyond_the_baseline(folder: Path) -> None
     assert foreign_instructions(built, BASELINE) <= LATER_IN_OPENSSL
 
 
+def check_pong(core: str, **environment: str) -> dict[str, Any]:
+    """What a worker on this core says of the package."""
+    command = worker(f"aarch64 {core}").check_command(PONG, 1)
+    checked = subprocess.run(command, capture_output=True, check=True, timeout=300, env=os.environ | environment)
+    verdict: dict[str, Any] = json.loads(checked.stdout)
+    return verdict
+
+
 def test_hashes_are_right_without_the_instructions_for_them() -> None:
     """An emulated Cortex-A53 has them, that of a Raspberry Pi 3 has not. A hash that is off refuses the package."""
-    emulated = worker(f"aarch64 {CORES[0]}")
-    command = [*emulated.check_command(PONG, 1)]
-    environment = os.environ | {"OPENSSL_armcap": "0"}
-    checked = subprocess.run(command, capture_output=True, check=True, timeout=300, env=environment)
-    assert json.loads(checked.stdout)["ok"]
+    assert check_pong(CORES[0], OPENSSL_armcap="0")["ok"]
 
 
 @pytest.mark.parametrize("name", LATER_IN_LIBRARIES)
@@ -95,8 +98,7 @@ def test_it_says_what_the_core_has_and_checks_a_package(core: str) -> None:
     assert told["arch"] == "aarch64"
     assert told["cpu_used"].startswith(BASELINE)
     assert ("asimddp" in told["cpu_found"]) == (core == "max")
-    checked = subprocess.run(emulated.check_command(PONG, 1), capture_output=True, check=True, timeout=300)
-    verdict = json.loads(checked.stdout)
+    verdict = check_pong(core)
     assert verdict["ok"], verdict["detail"]
     assert verdict["goldens"] == 8
     assert verdict["max_abs_error"] < 1e-4

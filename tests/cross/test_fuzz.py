@@ -20,10 +20,9 @@ from tests.cross.test_protocol import CARRIED, GOLDEN, PONG
 from tests.packages import tiny_package
 
 SECONDS = int(os.environ.get("FUZZ_SECONDS", "15"))
-
-
 FRAME = re.compile(r"^ +#\d+ 0x[0-9a-f]+ (.*)$", re.MULTILINE)
 LIBRARY = "site-packages/executorch/"
+LOADING_LIMITS = ("-malloc_limit_mb=4096", "-timeout=20")
 LIMITED = ("SUMMARY: libFuzzer: out-of-memory", "SUMMARY: libFuzzer: timeout")
 """A program may ask for any memory and time; the check's own limits, of the address space and the clock, end that."""
 
@@ -35,93 +34,103 @@ def fuzz_build(source: Path, target: str, *options: str) -> Path:
     return build(target, source, target, f"-DCMAKE_CXX_COMPILER={compiler}", *options) / target
 
 
-@pytest.fixture(scope="module")
-def fuzzer() -> Path:
-    """The target of the decoders."""
-    return fuzz_build(ROOT / "cross/fuzz", "fuzz-messages")
+class Fuzzer:
+    """A target at work on a corpus of its own below ``folder``."""
 
-
-class PackageFuzzer:
-    """The target of the loading of packages, with a good one and a corpus to start from."""
-
-    def __init__(self, folder: Path) -> None:
-        options = ("-DREFLEXD_FUZZ=ON", "-DREFLEXD_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=Debug")
-        self._target = fuzz_build(ROOT / "cross", "fuzz-package", *options)
-        self.package = tiny_package(folder / "package")
-        self.corpus, self.found = folder / "corpus", folder / "found"
-        for made in (self.corpus, self.found):
+    def __init__(self, target: Path, folder: Path, **environment: str) -> None:
+        self._target, self._environment = target, environment
+        self._corpus, self._found = folder / "corpus", folder / "found"
+        for made in (self._corpus, self._found):
             made.mkdir()
 
-    def seed(self, letter: str, file: str) -> None:
-        """Put a file of the good package into the corpus."""
-        (self.corpus / file).write_bytes(letter.encode() + (self.package / file).read_bytes())
+    def seed(self, name: str, data: bytes) -> None:
+        """Put an input into the corpus."""
+        (self._corpus / name).write_bytes(data)
 
-    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run the target; what the runtime cannot allocate it is to report."""
-        environment = os.environ | {
-            "REFLEXD_FUZZ_PACKAGE": str(self.package),
-            "ASAN_OPTIONS": "allocator_may_return_null=1:handle_abort=1",
-        }
-        limits = ("-timeout=20", "-rss_limit_mb=2048", "-malloc_limit_mb=4096", f"-artifact_prefix={self.found}/")
+    def run(self, *options: str) -> subprocess.CompletedProcess[str]:
+        """Let it look for inputs that crash the target."""
         return subprocess.run(
-            [self._target, *limits, *arguments], capture_output=True, text=True, errors="replace", check=False,
-            env=environment,
-        )  # fmt: skip
+            [self._target, self._corpus, "-rss_limit_mb=2048", f"-artifact_prefix={self._found}/", *options],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            env=os.environ | self._environment,
+        )
+
+    def must_find_nothing(self, *options: str) -> None:
+        """Let it look for as long as it may; nothing crashes."""
+        done = self.run(f"-max_total_time={SECONDS}", "-max_len=4096", *options)
+        assert done.returncode == 0, f"{self.last_found()}\n{done.stderr[-6000:]}"
+        assert "DONE" in done.stderr, done.stderr[-2000:]
 
     def last_found(self) -> str:
         """The input that ended the last run."""
-        newest = max(self.found.iterdir(), key=lambda path: path.stat().st_mtime_ns, default=None)
+        newest = max(self._found.iterdir(), key=lambda path: path.stat().st_mtime_ns, default=None)
         return f"input {newest.read_bytes().hex()}" if newest else "no input was kept"
 
 
 @pytest.fixture
-def packages(tmp_path: Path) -> PackageFuzzer:
-    """What loads packages of any bytes."""
-    return PackageFuzzer(tmp_path)
+def decoders(tmp_path: Path) -> Fuzzer:
+    """What decodes any bytes."""
+    return Fuzzer(fuzz_build(ROOT / "cross/fuzz", "fuzz-messages"), tmp_path)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A good package, whose files are the inputs to begin with."""
+    return tiny_package(tmp_path / "package")
+
+
+@pytest.fixture
+def loading(tmp_path: Path, package: Path) -> Fuzzer:
+    """What loads packages of any bytes; the runtime is told what cannot be allocated."""
+    options = ("-DREFLEXD_FUZZ=ON", "-DREFLEXD_SANITIZE=ON", "-DCMAKE_BUILD_TYPE=Debug")
+    return Fuzzer(
+        fuzz_build(ROOT / "cross", "fuzz-package", *options),
+        tmp_path,
+        REFLEXD_FUZZ_PACKAGE=str(package),
+        ASAN_OPTIONS="allocator_may_return_null=1:handle_abort=1",
+    )
+
+
+def seed_of(package: Path, letter: str, file: str) -> bytes:
+    """A file of the package, after the letter that says which it is."""
+    return letter.encode() + (package / file).read_bytes()
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 1200)
-def test_no_bytes_crash_the_decoders(fuzzer: Path, tmp_path: Path) -> None:
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
+def test_no_bytes_crash_the_decoders(decoders: Fuzzer, tmp_path: Path) -> None:
     for name, seed in seeds().items():
-        (corpus / name).write_bytes(seed)
+        decoders.seed(name, seed)
     (tmp_path / "words").write_text("".join(f'"{word}"\n' for word in sorted(words())))
     # One allocation is what an input can claim; the whole process is mostly the fuzzer's corpus and ASan's graveyard.
-    memory = ("-malloc_limit_mb=64", "-rss_limit_mb=2048")
-    limits = (*memory, "-timeout=10", "-max_len=4096", f"-max_total_time={SECONDS}")
-    command = [str(fuzzer), str(corpus), *limits, f"-dict={tmp_path / 'words'}", f"-artifact_prefix={tmp_path}/"]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-    found = [path.read_bytes().hex() for path in tmp_path.glob("*-*") if path.is_file()]
-    assert done.returncode == 0, f"input {found}\n{done.stderr[-6000:]}"
-    assert "DONE" in done.stderr, done.stderr[-2000:]
+    decoders.must_find_nothing("-malloc_limit_mb=64", "-timeout=10", f"-dict={tmp_path / 'words'}")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 1200)
-def test_no_manifest_and_no_goldens_crash_the_worker(packages: PackageFuzzer) -> None:
-    packages.seed("m", "manifest.json")
-    packages.seed("g", "goldens.bin")
-    done = packages.run(f"-max_total_time={SECONDS}", "-max_len=4096", packages.corpus)
-    assert done.returncode == 0, f"{packages.last_found()}\n{done.stderr[-6000:]}"
-    assert "DONE" in done.stderr, done.stderr[-2000:]
+def test_no_manifest_and_no_goldens_crash_the_worker(loading: Fuzzer, package: Path) -> None:
+    loading.seed("manifest", seed_of(package, "m", "manifest.json"))
+    loading.seed("goldens", seed_of(package, "g", "goldens.bin"))
+    loading.must_find_nothing(*LOADING_LIMITS)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 1200)
-def test_a_damaged_program_crashes_nothing_but_the_runtime(packages: PackageFuzzer) -> None:
+def test_a_damaged_program_crashes_nothing_but_the_runtime(loading: Fuzzer, package: Path) -> None:
     """The runtime has no defence against some damage; a package's check runs in a process of its own for that."""
-    packages.seed("p", "model.pte")
+    loading.seed("program", seed_of(package, "p", "model.pte"))
     crashes, until = 0, time.monotonic() + SECONDS
     while (left := round(until - time.monotonic())) > 0:
-        done = packages.run(f"-max_total_time={left}", "-max_len=8192", packages.corpus)
+        done = loading.run(f"-max_total_time={left}", "-max_len=8192", *LOADING_LIMITS)
         if done.returncode == 0:
             break
         if any(limit in done.stderr for limit in LIMITED):
             continue
         crashes += 1
-        assert LIBRARY in culprit(done.stderr), f"{packages.last_found()}\n{done.stderr[-6000:]}"
+        assert LIBRARY in culprit(done.stderr), f"{loading.last_found()}\n{done.stderr[-6000:]}"
     print(f"{crashes} programs crashed the runtime")
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.configs import acting
 from tests.packages import tiny_package
 from tests.system.game import REFLEXD
 
@@ -31,24 +32,11 @@ kind = "synthetic"
 width = 64
 height = 48
 """
-AGENT = """
-[agents.{name}]
-package = "{package}"
-source = "cam"
-actuator = "{name}-arm"
-[actuators.{name}-arm]
-driver = "log"
-actions = ["LEFT", "STAY", "RIGHT"]
-neutral = "STAY"
-deadman_ms = 250.0
-arm_on_start = true
-after_deadman = "resume"
-"""
 
 
 def run(folder: Path, agents: dict[str, Path], seconds: float = 14.0) -> tuple[int, str, dict[str, Any]]:
     """Run the agents; return exit status, log and report (empty without one)."""
-    text = HEAD.format(folder=folder) + "".join(AGENT.format(name=n, package=p) for n, p in agents.items())
+    text = HEAD.format(folder=folder) + "".join(acting(n, f"{n}-arm", str(p)) for n, p in agents.items())
     (folder / "test.toml").write_text(text)
     report = folder / "out.json"
     command = [REFLEXD, "run", str(folder / "test.toml"), "--plain", "--for", str(seconds), "--json", str(report)]
@@ -133,7 +121,7 @@ def test_a_model_that_answers_nan_is_held_and_counted(run_folder: Path) -> None:
 @pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=lambda value: value.name)
 def test_a_camera_process_lost_in_mid_run_is_replaced(run_folder: Path, sent: signal.Signals) -> None:
     package = tiny_package(run_folder / "good")
-    (run_folder / "test.toml").write_text(HEAD.format(folder=run_folder) + AGENT.format(name="good", package=package))
+    (run_folder / "test.toml").write_text(HEAD.format(folder=run_folder) + acting("good", "good-arm", str(package)))
     command = [REFLEXD, "run", str(run_folder / "test.toml"), "--plain"]
     with (run_folder / "log").open("w") as log:
         process = subprocess.Popen(command, stderr=log)

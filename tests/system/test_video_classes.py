@@ -6,7 +6,6 @@ import itertools
 import json
 import statistics
 import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,8 @@ from daemon.pixels import fit
 from daemon.sources import Video
 from tests.efficientnet import CLASSES, VIEW, efficientnet_package
 from tests.infer.peer import EPOCH, SLOTS, Peer, logits
-from tests.peers import BUILD_LIMIT_S, worker
+from tests.peers import BUILD_LIMIT_S
+from tests.system.game import REFLEXD
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(BUILD_LIMIT_S)]
 
@@ -82,7 +82,6 @@ def classes(folder: Path, package: Path) -> list[str]:
 
 
 def test_the_daemon_sees_what_is_in_each_picture(run_folder: Path) -> None:
-    worker("native")
     package = efficientnet_package(run_folder / "package")
     (run_folder / "peer").mkdir()
     expected = classes(run_folder / "peer", package)
@@ -108,9 +107,10 @@ def play(folder: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """A run of the daemon: the agent's part of the report, and what it decided."""
     actions = ", ".join(f'"class-{number}"' for number in range(CLASSES))
     (folder / "film.toml").write_text(CONFIG.format(folder=folder, film=film(), actions=actions))
-    command: list[str | Path] = [Path(sys.executable).with_name("reflexd"), "run", folder / "film.toml", "--plain"]
-    options = ["--for", str(SECONDS), "--json", str(folder / "out.json")]
-    subprocess.run([*command, *options], check=True, capture_output=True, timeout=SECONDS + 60)
+    command = [REFLEXD, "run", str(folder / "film.toml"), "--plain", "--for", str(SECONDS)]
+    subprocess.run(
+        [*command, "--json", str(folder / "out.json")], check=True, capture_output=True, timeout=SECONDS + 60
+    )
     lines = map(json.loads, (folder / "state" / "screen.jsonl").read_text().splitlines())
     report: dict[str, Any] = json.loads((folder / "out.json").read_text())["agents"]["viewer"]
     return report, [line for line in lines if line["cause"] == "proposal"]

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from daemon.workers import VARIABLE
+from tests.configs import acting
 from tests.packages import tiny_package
 from tests.peers import BUILD_LIMIT_S, worker
 from tests.system.game import REFLEXD
-from tests.system.test_packages_at_run import AGENT, HEAD
+from tests.system.test_packages_at_run import HEAD
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(BUILD_LIMIT_S)]
 
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(BUILD_LIMIT_S)]
 def run(folder: Path, wanted: str, seconds: float = 12.0) -> tuple[int, str, dict[str, Any]]:
     """Run one agent; exit status, log and report (empty without one)."""
     package = tiny_package(folder / "package")
-    text = HEAD.format(folder=folder) + AGENT.format(name="one", package=package)
+    text = HEAD.format(folder=folder) + acting("one", "one-arm", str(package))
     (folder / "test.toml").write_text(f'{text}\n[infer]\nworker = "{wanted}"\n')
     report = folder / "out.json"
     command = [REFLEXD, "run", str(folder / "test.toml"), "--plain", "--for", str(seconds), "--json", str(report)]

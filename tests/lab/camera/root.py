@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from daemon.workers import CHECKOUT
+from tests.lab import debian
 
-CACHE = Path(os.environ.get("REFLEXD_LAB", "/var/cache/reflexd-lab"))
 HERE = Path(__file__).parent
 SHIM = CHECKOUT.parent / "shared" / "lab" / "virtual_camera.py"
-WORKER = CHECKOUT / "cross" / "dist" / os.uname().machine
-NEEDED = ("systemd-nspawn", "debootstrap")
 NOISE = (" INFO Camera ", "DmaBufAllocator", "Attempted to remove disk file system")
 
 
 def why_not() -> str:
     """Why no such root can be had here; empty if one can."""
-    if os.getuid() != 0:
-        return "the lab makes a root of its own: run as root"
-    lacking = [program for program in NEEDED if shutil.which(program) is None]
-    if lacking:
-        return f"not installed: {', '.join(lacking)} (apt install systemd-container debootstrap)"
     if not SHIM.exists():
         return f"needs {SHIM.relative_to(CHECKOUT.parent)}, which paces libcamera's virtual camera"
-    return "" if (WORKER / "reflexd-worker").exists() else "the native worker is not built: make worker"
+    return debian.why_not()
 
 
 class CameraRoot:
@@ -35,9 +27,7 @@ class CameraRoot:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._root = CACHE / "camera-sid"
-        if not self._root.is_dir():
-            subprocess.run([HERE / "make_root.sh", self._root, sys.executable], check=True)
+        self._root = debian.cached_root("camera-sid", HERE / "make_root.sh", sys.executable)
 
     def run(self, script: str, seconds: float) -> str:
         """Run a shell script in a process namespace of its own; everything left in it ends with it.
@@ -58,7 +48,7 @@ class CameraRoot:
         binds = {
             f"{SHIM.parent}": "/lab-shim",
             f"{CHECKOUT / 'daemon'}": "/usr/lib/reflexd/daemon",
-            f"{WORKER}": "/opt/worker",
+            f"{debian.WORKER}": "/opt/worker",
         }
         return [
             *("systemd-nspawn", "--quiet", f"--directory={self._root}", "--as-pid2", "--pipe", "--private-network"),

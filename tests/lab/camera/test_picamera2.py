@@ -13,12 +13,13 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from tests.configs import acting
 from tests.lab.camera.root import CameraRoot, why_not
 from tests.packages import full_frame_package
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900), pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
-CONFIG = """
+CONFIG = f"""
 [daemon]
 name = "lab"
 runtime = "/dev/shm/lab"
@@ -30,17 +31,7 @@ width = 640
 height = 480
 fps = 30.0
 format = "yuv420"
-[agents.driver]
-package = "package"
-source = "cam"
-actuator = "servo"
-[actuators.servo]
-driver = "log"
-actions = ["LEFT", "STAY", "RIGHT"]
-neutral = "STAY"
-deadman_ms = 250.0
-arm_on_start = true
-after_deadman = "resume"
+{acting("driver", "servo")}
 """
 RUN = "python3 -m daemon.cli run /lab/lab.toml --plain"
 SECONDS = 60

@@ -18,34 +18,19 @@ from typing import Any
 
 import pytest
 
+from daemon.workers import CHECKOUT
+from tests.lab.debian import cached_root, why_not
+
 HERE = Path(__file__).parent
-CHECKOUT = HERE.parents[2]
-CACHE = Path(os.environ.get("REFLEXD_LAB", "/var/cache/reflexd-lab"))
 CGROUPS = Path("/sys/fs/cgroup")
-NEEDED = ("systemd-nspawn", "debootstrap", "nsenter")
 UP_WITHIN_S = 30.0
 DOWN_WITHIN_S = 20.0
 CONFIG = "etc/reflexd/reflexd.toml"
 
 
-def why_not() -> str:
-    """Why no machine can be had here; empty if one can."""
-    if os.getuid() != 0:
-        return "the lab boots systemd in a root of its own: run as root"
-    lacking = [program for program in NEEDED if shutil.which(program) is None]
-    if lacking:
-        return f"not installed: {', '.join(lacking)} (apt install systemd-container debootstrap)"
-    if not (CHECKOUT / "cross/dist" / os.uname().machine / "reflexd-worker").exists():
-        return "the native worker is not built: make worker"
-    return ""
-
-
 def debian_root() -> Path:
     """The cached root, made if it is not there."""
-    root = CACHE / f"systemd-{os.environ.get('REFLEXD_LAB_SUITE', 'trixie')}"
-    if not root.is_dir():
-        subprocess.run([str(HERE / "make_root.sh"), str(root)], check=True)
-    return root
+    return cached_root(f"systemd-{os.environ.get('REFLEXD_LAB_SUITE', 'trixie')}", HERE / "make_root.sh")
 
 
 class Machine:
@@ -130,7 +115,7 @@ class Machine:
 @contextmanager
 def installed(folder: Path, config: str) -> Iterator[Machine]:
     """A machine with reflexd, its Pong package and a configuration, to be booted."""
-    reason = why_not()
+    reason = why_not("nsenter")
     if reason:
         pytest.skip(reason)
     for name in ("upper", "work", "root"):
