@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
@@ -63,7 +64,7 @@ def picture_files(folder: Path) -> list[Path]:
     """
     try:
         if (folder / _TUB_MANIFEST).exists():
-            paths = _tub_pictures(folder)
+            paths = [record.picture for record in tub_records(folder)]
         else:
             files = [path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES]
             paths = sorted((path for path in files if not path.name.startswith(".")), key=_natural_order)
@@ -74,24 +75,38 @@ def picture_files(folder: Path) -> list[Path]:
     return paths
 
 
-def _natural_order(path: Path) -> list[tuple[int, str]]:
-    """A key by which ``2.jpg`` comes before ``10.jpg``."""
-    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", path.name)]
+class TubRecord(NamedTuple):
+    """A record of a donkeycar tub: its picture's file, and all its values by name (``user/angle`` and so on)."""
+
+    picture: Path
+    values: dict[str, Any]
 
 
-def _tub_pictures(folder: Path) -> list[Path]:
-    """A donkeycar tub, version 2: its manifest's lines are input names, input types and, last, the catalogues."""
+def tub_records(folder: Path) -> list[TubRecord]:
+    """The records of a donkeycar tub, version 2, in their order, without the deleted ones.
+
+    Its manifest's lines are input names, input types and, last, the catalogues.
+
+    Raises:
+        OSError: a file of it cannot be read.
+        ConfigError: the manifest or a catalogue is not a tub's.
+    """
     manifest = folder / _TUB_MANIFEST
     try:
         lines = [json.loads(line) for line in manifest.read_text(encoding="utf-8").splitlines() if line.strip()]
         image_key = lines[0][lines[1].index("image_array")]
         deleted = set(lines[-1].get("deleted_indexes", []))
-        paths = []
+        records = []
         for catalogue in lines[-1]["paths"]:
             for line in (folder / Path(catalogue).name).read_text(encoding="utf-8").splitlines():
-                record = json.loads(line)
-                if record["_index"] not in deleted:
-                    paths.append(folder / "images" / Path(record[image_key]).name)
+                values = json.loads(line)
+                if values["_index"] not in deleted:
+                    records.append(TubRecord(folder / "images" / Path(values[image_key]).name, values))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ConfigError(f"{manifest}: not the manifest of a donkeycar tub: {error!r}") from None
-    return paths
+    return records
+
+
+def _natural_order(path: Path) -> list[tuple[int, str]]:
+    """A key by which ``2.jpg`` comes before ``10.jpg``."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", path.name)]
