@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import stat
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 
 import zmq
 from zmq import zmq_poll
 
-from daemon.messages import COMMANDS, REPLIES, TOPICS, Message, Topic
+from daemon.messages import DESKS, REPLIES, TOPICS, Message, Topic
 from daemon.runtime import RuntimeFolder
 from daemon.wire import WireError, decode, encode
 
@@ -67,13 +69,14 @@ class Bus:
         socket.setsockopt(zmq.SUBSCRIBE, b"")
         return Subscriber(self, socket, TOPICS[topic], f"{topic}@{instance}")
 
-    def command_server(self, actuator: str) -> CommandServer:
-        """Where an actuator takes its commands."""
-        return CommandServer(self, self._open(zmq.ROUTER, COMMANDS, "subscriber", "command", actuator), actuator)
+    def command_server(self, desk: str, instance: str) -> CommandServer:
+        """Where a process takes its commands; ``desk`` is one of :data:`daemon.messages.DESKS`."""
+        socket = self._open(zmq.ROUTER, DESKS[desk], "subscriber", desk, instance)
+        return CommandServer(self, socket, DESKS[desk], f"{desk}@{instance}")
 
-    def command_client(self, actuator: str) -> CommandClient:
-        """A commander of an actuator."""
-        return CommandClient(self._open(zmq.DEALER, COMMANDS, "publisher", "command", actuator))
+    def command_client(self, desk: str, instance: str) -> CommandClient:
+        """A commander of such a process."""
+        return CommandClient(self._open(zmq.DEALER, DESKS[desk], "publisher", desk, instance))
 
     def refuse(self, link: str, error: WireError) -> None:
         """Count a message that was not accepted; the first of a link is also logged."""
@@ -145,8 +148,8 @@ class Subscriber:
 class CommandServer:
     """A ROUTER: answers whoever asks and waits for nobody."""
 
-    def __init__(self, bus: Bus, socket: zmq.Socket[bytes], actuator: str) -> None:
-        self._bus, self.socket, self._link = bus, socket, f"command@{actuator}"
+    def __init__(self, bus: Bus, socket: zmq.Socket[bytes], topic: Topic, link: str) -> None:
+        self._bus, self.socket, self._topic, self._link = bus, socket, topic, link
 
     def receive(self) -> tuple[bytes, Message] | None:
         """The next (peer, message), or None; does not wait."""
@@ -154,12 +157,21 @@ class CommandServer:
             for _ in range(AT_ONCE):
                 parts = self.socket.recv_multipart(zmq.NOBLOCK)
                 try:
-                    return parts[0], decode(parts[-1] if len(parts) == 2 else b"", COMMANDS)
+                    return parts[0], decode(parts[-1] if len(parts) == 2 else b"", self._topic)
                 except WireError as error:
                     self._bus.refuse(self._link, error)
         except zmq.Again:
             pass
         return None
+
+    def serve(self, answer: Callable[[Message, int], Message], at_most: int) -> None:
+        """Answer what has come, ``at_most`` messages; ``answer`` is also given the time, CLOCK_MONOTONIC ns."""
+        for _ in range(at_most):
+            asked = self.receive()
+            if asked is None:
+                return
+            peer, message = asked
+            self.reply(peer, answer(message, time.monotonic_ns()))
 
     def reply(self, peer: bytes, message: Message) -> None:
         """Answer a peer; one that has gone or reads nothing is not waited for."""
@@ -167,7 +179,7 @@ class CommandServer:
 
 
 class CommandClient:
-    """A DEALER to one actuator."""
+    """A DEALER to one process."""
 
     def __init__(self, socket: zmq.Socket[bytes]) -> None:
         self._socket = socket

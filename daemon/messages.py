@@ -169,6 +169,8 @@ class Health(Message, frozen=True, kw_only=True):
 # --- local commands ----------------------------------------------------------------------------------------
 
 Operation = Literal["estop", "clear", "arm", "disarm", "status"]
+AgentChange = Literal["status", "pause", "resume", "priority", "rate"]
+CommandId = Annotated[str, msgspec.Meta(min_length=8, max_length=64)]
 COMMAND_EXPIRY_MS = 1000
 """How long the command line lets a command wait before it must not run any more."""
 
@@ -184,23 +186,51 @@ class Welcome(Message, frozen=True, kw_only=True):
     now_ns: Nanoseconds
 
 
-class Command(Message, frozen=True, kw_only=True):
-    """A command to an actuator. Ids are remembered: one sent twice runs once and gets the same answer."""
+class Ordered(Message, frozen=True, kw_only=True):
+    """What all commands have. Ids are remembered: one sent twice runs once and gets the same answer."""
 
-    id: Annotated[str, msgspec.Meta(min_length=8, max_length=64)]
+    id: CommandId
     epoch: Count
     expires_ns: Nanoseconds
-    operation: Operation
     who: Text
+
+    @property
+    def asks(self) -> str:
+        """What it asks for, for people; two commands that ask for the same have the same."""
+        raise NotImplementedError
+
+
+class Command(Ordered, frozen=True, kw_only=True):
+    """A command to an actuator."""
+
+    operation: Operation
+
+    @property
+    def asks(self) -> str:
+        """The operation."""
+        return self.operation
+
+
+class AgentCommand(Ordered, frozen=True, kw_only=True):
+    """A command to infer about an agent. ``value``: of ``priority`` (0 to 9) or ``rate`` (decisions a second)."""
+
+    agent: Label
+    change: AgentChange
+    value: float | None = None
+
+    @property
+    def asks(self) -> str:
+        """The change, of whom, to what."""
+        return " ".join(filter(None, (self.change, self.agent, "" if self.value is None else f"{self.value:g}")))
 
 
 class CommandReply(Message, frozen=True, kw_only=True):
-    """Result of a command, with the valve's state after it. ``partial``: in force, but a restart would forget it."""
+    """Result of a command, with the state after it. ``partial``: in force, but a restart would forget it."""
 
     id: Annotated[str, msgspec.Meta(max_length=64)]
     status: Literal["done", "partial", "refused"]
     detail: Text
-    valve: Text
+    state: Text
 
 
 # --- inference workers (Unix SEQPACKET pair, not ZeroMQ) ----------------------------------------------------
@@ -329,8 +359,11 @@ TOPICS: dict[str, Topic] = {
 }
 """Publish/subscribe links; an endpoint is ``<topic>@<instance>`` in the runtime folder."""
 
-COMMANDS = Topic(carries=(Hello, Command), binds="subscriber", queue=16)
-"""What actuate's command socket accepts (request/reply, ``command@<actuator>``)."""
+DESKS: dict[str, Topic] = {
+    "command": Topic(carries=(Hello, Command), binds="subscriber", queue=16),
+    "agents": Topic(carries=(Hello, AgentCommand), binds="subscriber", queue=16),
+}
+"""What command sockets accept (request/reply): actuate's ``command@<actuator>`` and infer's ``agents@infer``."""
 REPLIES = Topic(carries=(Welcome, CommandReply), queue=16)
 """What a commander gets back."""
 TO_WORKER = Topic(carries=(LoadModel, RunModel), max_bytes=128 * 1024)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from daemon.client import ClientError, command
+from daemon.commander import CommandError, command
 from daemon.config import Daemon
 from daemon.messages import COMMAND_EXPIRY_MS, Operation
 from daemon.runtime import SERVICES_RUNTIME, RuntimeFolder, owner_of, runtime_root
@@ -71,9 +71,9 @@ def _operate(target: Target, operation: Operation) -> Answer:
     runtime = RuntimeFolder(Daemon(name="any", runtime=str(target.runtime)))
     try:
         reply = command(runtime, target.actuator, operation, COMMAND_EXPIRY_MS)
-    except ClientError as error:
+    except CommandError as error:
         return Answer(target, False, str(error))
-    return Answer(target, reply.status == "done", " | ".join(filter(None, (reply.detail, reply.valve))))
+    return Answer(target, reply.status == "done", " | ".join(filter(None, (reply.detail, reply.state))))
 
 
 def _has_life(folder: Path) -> bool:

@@ -56,7 +56,9 @@ def process_table(plan: Plan, runtime: RuntimeFolder, worker: WorkerKind) -> lis
         *(_entry(plan, runtime, "actuate", name, ("proposal", "applied", "command")) for name in config.actuators),
         *(_entry(plan, runtime, "simulate", name, ("frame", "output", "world")) for name in config.worlds),
         *(_entry(plan, runtime, "capture", name, ("frame",)) for name in config.sources),
-        _entry(plan, runtime, "infer", "infer", (), PYTHON_START_LIMIT_S if worker == "python" else START_LIMIT_S),
+        _entry(
+            plan, runtime, "infer", "infer", ("agents",), PYTHON_START_LIMIT_S if worker == "python" else START_LIMIT_S
+        ),
     ]
 
 

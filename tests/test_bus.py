@@ -50,7 +50,7 @@ def test_closing_is_bounded_with_an_absent_and_with_a_silent_peer(runtime: Runti
     began = time.monotonic()
     with Bus(runtime) as bus:
         bus.publisher("proposal", "nobody").send(ActionProposal(agent="one", sensor_ns=1, frame_seq=1))
-        asker = bus.command_client("nobody")
+        asker = bus.command_client("command", "nobody")
         assert asker.ask(Hello(), timeout_ms=50) is None
         silent = zmq.Context()
         listener = silent.socket(zmq.SUB)
@@ -130,7 +130,7 @@ def test_a_late_reader_is_told_what_holds_before_anything_new(runtime: RuntimeFo
 
 def test_commands_are_asked_and_answered(runtime: RuntimeFolder) -> None:
     with Bus(runtime) as bus:
-        server, client = bus.command_server("arm"), bus.command_client("arm")
+        server, client = bus.command_server("command", "arm"), bus.command_client("command", "arm")
         stranger: zmq.Socket[bytes] = zmq.Context.instance().socket(zmq.DEALER)
         stranger.setsockopt(zmq.LINGER, 0)
         stranger.connect(runtime.endpoint("command", "arm"))

@@ -85,5 +85,5 @@ def test_a_process_leaves_the_endpoints_it_binds_and_its_rings() -> None:
         "health@simulate@pong",
         "rings/pong.16x16-gray8",
     }
-    assert left["infer"] == {"health@infer"}
+    assert left["infer"] == {"health@infer", "agents@infer"}
     assert table()["infer"].lock == FOLDER / "locks" / "infer"

@@ -19,7 +19,7 @@ from daemon import messages
 from daemon.messages import TOPICS, ActionProposal, FrameReady, Message
 from daemon.wire import WireError, decode, encode
 
-ALL = [*TOPICS.values(), messages.COMMANDS, messages.REPLIES, messages.TO_WORKER, messages.FROM_WORKER]
+ALL = [*TOPICS.values(), *messages.DESKS.values(), messages.REPLIES, messages.TO_WORKER, messages.FROM_WORKER]
 
 GOLDEN_FILE = Path(__file__).parent / "golden" / "messages.json"
 """Message name to its bytes, hexadecimal: what the native worker's decoder is held to as well."""
@@ -34,7 +34,8 @@ SAMPLES: list[Message] = [
     messages.Health(process="infer", pid=1, state="running", progress=2, at_ns=3, dropped={"a": {"stale": 1}}),
     messages.Welcome(epoch=1, now_ns=2),
     messages.Command(id="12345678", epoch=1, expires_ns=2, operation="estop", who="me"),
-    messages.CommandReply(id="12345678", status="done", detail="", valve="armed"),
+    messages.AgentCommand(id="12345678", epoch=1, expires_ns=2, agent="a", change="rate", value=5.0, who="me"),
+    messages.CommandReply(id="12345678", status="done", detail="", state="armed"),
     messages.RunModel(request=1, model="m", inputs=[messages.RingFrames("r", 1, [1])]),
     messages.RunDone(request=1, model="m", outputs=[messages.InlineTensor("float32", [1, 1], b"\0" * 4)], forward_ns=1),
     messages.RunFailed(request=1, model="m", reason="torn", detail=""),

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from daemon.actuate import arbiter, state, valve
-from daemon.actuate.commands import Outcome
 from daemon.actuate.latch import Latch, LatchError
 from daemon.actuate.limits import Limits
 from daemon.actuate.verdict import Passed, Refusal
 from daemon.actuate.writer import Writer
+from daemon.desk import Outcome
 from daemon.messages import ActionProposal, Applied, Command, Drop, Refused
 
 RETRY_NS = 50_000_000

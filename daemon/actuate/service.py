@@ -12,7 +12,6 @@ import time
 
 import zmq
 
-from daemon.actuate.commands import CommandDesk, Outcome
 from daemon.actuate.control import DRIVER, Control
 from daemon.actuate.drivers import Driver
 from daemon.actuate.drivers.gpio import GpioDriver
@@ -23,7 +22,8 @@ from daemon.actuate.limits import build_limits
 from daemon.actuate.writer import Writer
 from daemon.bus import Bus
 from daemon.config import ConfigError
-from daemon.messages import ActionProposal, Command, Hello
+from daemon.desk import CommandDesk, Outcome
+from daemon.messages import ActionProposal, Command
 from daemon.pins import pin_complaints
 from daemon.plan import Plan
 from daemon.process import Ready, Report
@@ -76,9 +76,9 @@ class Actuation:
         self._control = Control(limits, self._writer, latch, self._applied.send, time.monotonic_ns())
         if plan.config.actuators[name].arm_on_start:
             self._control.arm()
-        self._desk = CommandDesk(int.from_bytes(os.urandom(7)), self._operate, self._control.describe)
+        self._desk = CommandDesk[Command](int.from_bytes(os.urandom(7)), self._operate, self._control.describe)
         self._proposals = bus.subscriber("proposal", name)
-        self._commands = bus.command_server(name)
+        self._commands = bus.command_server("command", name)
         poller.register(self._proposals.socket, zmq.POLLIN)
         poller.register(self._commands.socket, zmq.POLLIN)
         poller.register(self._applied.socket, zmq.POLLIN)
@@ -90,7 +90,7 @@ class Actuation:
         """Commands, dead-man, proposals; return when the dead-man or another try of the driver is due."""
         self._progress += 1
         if self._commands.socket in ready:
-            self._take_commands()
+            self._commands.serve(self._desk.answer, COMMANDS_PER_TURN)
             now_ns = time.monotonic_ns()
         self._control.watch(now_ns)
         if self._applied.socket in ready:
@@ -119,15 +119,6 @@ class Actuation:
         if not self._control.finish(time.monotonic_ns()):
             logger.error("neutral could not be written at the end (%s): look at the actuator", self._writer.failure)
         self._writer.close()
-
-    def _take_commands(self) -> None:
-        for _ in range(COMMANDS_PER_TURN):
-            asked = self._commands.receive()
-            if asked is None:
-                return
-            peer, message = asked
-            if isinstance(message, Hello | Command):
-                self._commands.reply(peer, self._desk.answer(message, time.monotonic_ns()))
 
     def _operate(self, command: Command, now_ns: int) -> Outcome:
         outcome = self._control.operate(command, now_ns)

@@ -42,6 +42,8 @@ class AgentRun:
         """Of its records in the journal, to search for."""
         self.state: Literal["verifying", "loading", "ready", "refused"] = "verifying"
         self.detail = ""
+        self.paused = False
+        """By a command: it decides nothing until it is resumed."""
         self.decided = self.not_due = 0
         self.dropped: Counter[str] = Counter()
         self._encoder, self._decoder = Encoder(manifest, period_ns), Decoder(manifest)
@@ -82,7 +84,8 @@ class AgentRun:
     @property
     def text(self) -> str:
         """State in a few words, for people."""
-        return f"{self.name} {self.state}" + (f": {self.detail}" if self.detail else "")
+        state = "paused" if self.paused and self.state == "ready" else self.state
+        return f"{self.name} {state}" + (f": {self.detail}" if self.detail else "")
 
 
 def _change_gate(config: Agent, manifest: Manifest) -> ChangeGate | None:

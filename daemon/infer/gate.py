@@ -12,7 +12,7 @@ from daemon.infer.admission import admit
 from daemon.infer.agent import AgentRun
 from daemon.infer.pool import WorkerPool
 from daemon.infer.verify import Verdict, Verification
-from daemon.messages import LoadModel
+from daemon.messages import LoadModel, ModelLoaded
 from daemon.process import StageFailed
 from daemon.workers import Worker
 
@@ -102,15 +102,22 @@ class Gate:
         if self.open and all(agent.state == "refused" for agent in self._agents):
             raise StageFailed("no agent is left that can act")
 
-    def _admit(self) -> None:
+    def p99_ms(self) -> dict[str, float]:
+        """Forward time of each agent that acts, measured when its model was loaded, ms."""
+        return {agent.name: load.p99_ms for agent, load in self._loads()}
+
+    def _loads(self) -> list[tuple[AgentRun, ModelLoaded]]:
         ready = [agent for agent in self._agents if agent.state == "ready"]
-        loads = [(agent, load) for agent in ready if (load := self._pool.loaded(agent.model)) is not None]
+        return [(agent, load) for agent in ready if (load := self._pool.loaded(agent.model)) is not None]
+
+    def _admit(self) -> None:
+        loads = self._loads()
         if not loads:
             raise ConfigError("no agent can act: every model package was refused")
         for agent, load in loads:
             text = "agent %s: ready, forward p50 %.3f ms, p99 %.3f ms"
             logger.info(text, agent.name, load.p50_ms, load.p99_ms, extra=agent.field)
-        complaints = "; ".join(admit(self._config, {agent.name: load.p99_ms for agent, load in loads}))
+        complaints = "; ".join(admit(self._config, self.p99_ms()))
         if complaints and self._config.infer.admission == "refuse":
             raise ConfigError(f"agents not admitted (infer.admission = 'refuse'): {complaints}")
         self.warning = complaints

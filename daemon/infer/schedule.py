@@ -42,15 +42,24 @@ class Scheduler:
     """
 
     def __init__(self, agents: dict[str, Agent], ageing_ns: int) -> None:
-        self._terms = {
-            name: Terms(agent.priority, round(agent.period_ms * 1e6), round(agent.effective_deadline_ms * 1e6))
-            for name, agent in agents.items()
-        }
+        self.set_terms(agents)
         self._ageing_ns = ageing_ns
         self._waiting: dict[str, Waiting] = {}
         self._since_ns: dict[str, int] = {}
         self._due_ns: dict[str, int] = {}
+
+    def set_terms(self, agents: dict[str, Agent]) -> None:
+        """Take the agents' priorities, rates and deadlines; what waits keeps its deadline."""
+        self._terms = {
+            name: Terms(agent.priority, round(agent.period_ms * 1e6), round(agent.effective_deadline_ms * 1e6))
+            for name, agent in agents.items()
+        }
         self._top = max(agent.priority for agent in agents.values())
+
+    def forget(self, agent: str) -> None:
+        """Let go of what waits of an agent that is not to decide."""
+        self._waiting.pop(agent, None)
+        self._since_ns.pop(agent, None)
 
     def due(self, agent: str, sensor_ns: int) -> bool:
         """The agent's rate lets it decide on a frame of ``sensor_ns``; counts it as taken if so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Literal
@@ -9,20 +10,24 @@ from typing import Literal
 import zmq
 
 from daemon.bus import Bus
+from daemon.desk import CommandDesk
 from daemon.frames import Frame
 from daemon.infer.agent import AgentRun
+from daemon.infer.control import AgentControl
 from daemon.infer.decode import Decision, Undecidable
 from daemon.infer.encode import Observation
 from daemon.infer.gate import Gate
 from daemon.infer.pool import Job, WorkerPool
 from daemon.infer.schedule import Scheduler, Waiting
 from daemon.infer.source import SourceReader, ViewReader
-from daemon.messages import ActionProposal, Applied, RunDone, RunFailed
+from daemon.messages import ActionProposal, AgentCommand, Applied, RunDone, RunFailed
 from daemon.plan import Plan
 from daemon.process import Ready, Report
 from daemon.runtime import RuntimeFolder
 from daemon.workers import choose_worker
 
+COMMANDS_PER_TURN = 4
+"""More wait for the next turn."""
 FUTURE_NS = 10_000_000
 """A frame stamped further ahead than this is not decided on: one clock serves all processes."""
 
@@ -37,6 +42,10 @@ class Infer:
         self._pool = WorkerPool(worker, self._config.infer.workers, runtime.rings, poller, time.monotonic_ns())
         self._gate = Gate(self._config, worker, self._all(), self._pool, poller)
         self._scheduler = Scheduler(self._config.agents, round(self._config.infer.ageing_ms * 1e6))
+        control = AgentControl(self._config, self._agents, self._scheduler, self._gate.p99_ms)
+        self._desk = CommandDesk[AgentCommand](int.from_bytes(os.urandom(7)), control.operate, control.describe)
+        self._commands = bus.command_server("agents", name)
+        poller.register(self._commands.socket, zmq.POLLIN)
         self._sources = [
             _source(plan, runtime, bus, source) for source in {agent.source for agent in self._config.agents.values()}
         ]
@@ -54,6 +63,8 @@ class Infer:
 
     def turn(self, ready: Ready, now_ns: int) -> int:
         """Results first, they are oldest; then what was executed, then new frames, then the next inference."""
+        if self._commands.socket in ready:
+            self._commands.serve(self._desk.answer, COMMANDS_PER_TURN)
         for job, result in self._pool.collect(ready, now_ns):
             self._progress += 1
             self._finish(job, result, now_ns)
@@ -70,7 +81,7 @@ class Infer:
         """Agents and links."""
         now_ns = time.monotonic_ns()
         silent = [s.name for s in self._sources if now_ns - s.last_ns > s.stall_ns]
-        texts = [agent.text for agent in self._all() if agent.state != "ready"]
+        texts = [agent.text for agent in self._all() if agent.state != "ready" or agent.paused]
         texts += [f"no frames from {name}" for name in silent] + ([self._gate.warning] if self._gate.warning else [])
         return Report(
             state=self._state(bool(silent)),
@@ -95,7 +106,7 @@ class Infer:
         states = {agent.state for agent in self._all()}
         if states & {"verifying", "loading"}:
             return "starting"
-        if silent:
+        if silent or all(agent.paused or agent.state == "refused" for agent in self._all()):
             return "waiting"  # also with a refused agent: no frame, no progress, which is no hang
         return "degraded" if "refused" in states or self._gate.warning else "running"
 
@@ -115,7 +126,7 @@ class Infer:
         self._progress += 1
         if self._gate.open:
             for agent in self._looking.get((source.name, view), ()):
-                if agent.state == "ready":
+                if agent.state == "ready" and not agent.paused:
                     self._look(agent, source, view, observation, now_ns)
 
     def _look(self, agent: AgentRun, source: SourceReader, view: str, observation: Observation, now_ns: int) -> None:
@@ -157,7 +168,7 @@ class Infer:
 
     def _finish(self, job: Job, result: RunDone | RunFailed, now_ns: int) -> None:
         agent = self._agents[job.waiting.agent]
-        if job.request in self._late:
+        if agent.paused or job.request in self._late:
             self._late.discard(job.request)
             return
         if now_ns >= job.waiting.deadline_ns:

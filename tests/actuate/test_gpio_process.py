@@ -15,7 +15,7 @@ import pytest
 from daemon.actuate import neutral
 from daemon.bus import Bus
 from daemon.cli import main
-from daemon.client import command
+from daemon.commander import command
 from daemon.messages import Operation
 from tests.actuate import gpio_process
 from tests.actuate.pins import FakeSysfs, Trace, make_gpio_setup, trace_pins

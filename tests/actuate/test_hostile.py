@@ -17,8 +17,8 @@ import psutil
 import pytest
 import zmq
 
-from daemon.client import command
-from daemon.messages import COMMANDS, REPLIES, CommandReply, Hello, Welcome
+from daemon.commander import command
+from daemon.messages import DESKS, REPLIES, CommandReply, Hello, Welcome
 from daemon.wire import decode, encode
 from tests.actuate.running import Peer, Setup, make_setup, running
 
@@ -145,9 +145,9 @@ def test_hostile_commands(tmp_path: Path) -> None:
         peer.wait(lambda: refused_by(peer, "command@paddle") >= len(HOSTILE) + 1, "count of every message")
         assert socket.poll(50) == 0, "nothing of that is answered"
         assert process.poll() is None
-        assert command(setup.runtime, "paddle", "status", 3000).valve.startswith("disarmed")
+        assert command(setup.runtime, "paddle", "status", 3000).state.startswith("disarmed")
         with raw(setup, zmq.DEALER, "command") as huge:
-            huge.send(b"x" * (COMMANDS.max_bytes + REPLIES.max_bytes))
+            huge.send(b"x" * (DESKS["command"].max_bytes + REPLIES.max_bytes))
         assert command(setup.runtime, "paddle", "status", 3000).status == "done"
         assert setup.causes() == ["start"]
 
@@ -178,7 +178,7 @@ def test_commands_late_twice_or_for_another_life(tmp_path: Path) -> None:
         assert order().status == "done"
         assert order(id="command-2", operation="disarm").status == "done"
         assert order().status == "done", "the same answer as before"
-        assert order(id="command-3", operation="status").valve.startswith("disarmed"), "but it ran once"
+        assert order(id="command-3", operation="status").state.startswith("disarmed"), "but it ran once"
 
 
 @pytest.mark.parametrize("flooders", [2])

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from daemon.bus import Bus
-from daemon.client import ClientError, command
+from daemon.commander import CommandError, command
 from daemon.messages import Applied, Operation, Output
 from tests.actuate.running import ROOT, Peer, Setup, end, make_setup, running, start
 
@@ -42,7 +42,7 @@ with Bus(RuntimeFolder(Daemon(name="t", runtime=sys.argv[1], state=sys.argv[1]))
 def ask(setup: Setup, operation: Operation) -> str:
     """Send a command and return the answer as one line."""
     reply = command(setup.runtime, "paddle", operation, 3000)
-    return f"{reply.status}: {reply.detail}; {reply.valve}"
+    return f"{reply.status}: {reply.detail}; {reply.state}"
 
 
 @contextlib.contextmanager
@@ -371,7 +371,7 @@ def test_a_full_disk_is_reported_and_control_goes_on(small_tmpfs: Path) -> None:
 def test_no_answer_says_where_it_looked(tmp_path: Path) -> None:
     setup = make_setup(tmp_path)
     began = time.monotonic()
-    with pytest.raises(ClientError, match="no answer from actuate@paddle within 300 ms: is the daemon running") as lost:
+    with pytest.raises(CommandError, match="no answer from actuate@paddle within 300 ms: is the daemon") as lost:
         command(setup.runtime, "paddle", "estop", 300)
     assert str(setup.runtime.folder) in str(lost.value)
     assert time.monotonic() - began < 1.0

@@ -15,7 +15,7 @@ TRY_MS = 300
 """How long one try waits: a daemon that was just starting answers the next one."""
 
 
-class ClientError(OSError):
+class CommandError(OSError):
     """No answer, or not one that can be understood; the text says from whom and what to look at."""
 
 
@@ -26,7 +26,7 @@ def command(runtime: RuntimeFolder, actuator: str, operation: Operation, timeout
     this function gives up: nothing runs after the caller has been told that there was no answer.
 
     Raises:
-        ClientError: no answer within ``timeout_ms``, or one of another protocol.
+        CommandError: no answer within ``timeout_ms``, or one of another protocol.
     """
     identity, deadline_ns = uuid.uuid4().hex, time.monotonic_ns() + timeout_ms * 1_000_000
     while time.monotonic_ns() < deadline_ns:
@@ -34,10 +34,10 @@ def command(runtime: RuntimeFolder, actuator: str, operation: Operation, timeout
             try:
                 reply = _try(bus, actuator, identity, operation, deadline_ns)
             except WireError as error:
-                raise ClientError(f"actuate@{actuator} answered in a way this build does not know: {error}") from None
+                raise CommandError(f"actuate@{actuator} answered in a way this build does not know: {error}") from None
         if reply is not None:
             return reply
-    raise ClientError(
+    raise CommandError(
         f"no answer from actuate@{actuator} within {timeout_ms} ms: is the daemon running? "
         f"runtime folder {runtime.folder}"
     )
@@ -45,7 +45,7 @@ def command(runtime: RuntimeFolder, actuator: str, operation: Operation, timeout
 
 def _try(bus: Bus, actuator: str, identity: str, operation: Operation, deadline_ns: int) -> CommandReply | None:
     # A socket for each question: an answer that comes twice cannot be taken for that of the next.
-    welcome = bus.command_client(actuator).ask(Hello(), _wait_ms(deadline_ns))
+    welcome = bus.command_client("command", actuator).ask(Hello(), _wait_ms(deadline_ns))
     if not isinstance(welcome, Welcome):
         return None
     left_ns = max(0, deadline_ns - time.monotonic_ns())
@@ -56,7 +56,7 @@ def _try(bus: Bus, actuator: str, identity: str, operation: Operation, deadline_
         operation=operation,
         who=_who(),
     )
-    reply = bus.command_client(actuator).ask(message, _wait_ms(deadline_ns))
+    reply = bus.command_client("command", actuator).ask(message, _wait_ms(deadline_ns))
     return reply if isinstance(reply, CommandReply) and reply.id == identity else None
 
 

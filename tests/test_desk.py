@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from daemon.actuate import commands
-from daemon.actuate.commands import CommandDesk, Outcome
+from daemon.desk import MAX_WAIT_NS, REMEMBERED, CommandDesk, Outcome
 from daemon.messages import Command, CommandReply, Hello, Welcome
 from tests.actuate.setups import NOW
 
@@ -37,7 +36,7 @@ def test_hello_tells_epoch_and_clock() -> None:
 
 
 def test_a_command_runs_and_reports_the_valve() -> None:
-    wanted = CommandReply(id="command-1", status="done", detail="arm number 1", valve="valve at 5")
+    wanted = CommandReply(id="command-1", status="done", detail="arm number 1", state="valve at 5")
     assert Desk().ask(NOW + 5) == wanted
 
 
@@ -68,7 +67,7 @@ def test_expiry(left_ns: int, status: str) -> None:
 
 @pytest.mark.parametrize(("over_ns", "status"), [(0, "done"), (1, "refused")])
 def test_an_expiry_may_not_be_for_ever(over_ns: int, status: str) -> None:
-    reply = Desk().ask(expires_ns=NOW + commands.MAX_WAIT_NS + over_ns)
+    reply = Desk().ask(expires_ns=NOW + MAX_WAIT_NS + over_ns)
     assert reply.status == status
     assert status == "done" or "expires in 60 s" in reply.detail
 
@@ -91,12 +90,12 @@ def test_a_refusal_is_remembered_too() -> None:
 
 def test_memory_is_bounded_and_keeps_what_is_asked_again() -> None:
     desk = Desk()
-    for number in range(commands.REMEMBERED):
+    for number in range(REMEMBERED):
         desk.ask(id=f"command-{number}")
     desk.ask(id="command-0")
     desk.ask(id="one-more-command")
-    assert len(desk.ran) == commands.REMEMBERED + 1
+    assert len(desk.ran) == REMEMBERED + 1
     desk.ask(id="command-0")
-    assert len(desk.ran) == commands.REMEMBERED + 1, "asked again lately: kept"
+    assert len(desk.ran) == REMEMBERED + 1, "asked again lately: kept"
     desk.ask(id="command-1")
-    assert len(desk.ran) == commands.REMEMBERED + 2, "the oldest was forgotten"
+    assert len(desk.ran) == REMEMBERED + 2, "the oldest was forgotten"

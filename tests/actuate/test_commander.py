@@ -11,7 +11,7 @@ import pytest
 import zmq
 
 from daemon.bus import Bus
-from daemon.client import ClientError, command
+from daemon.commander import CommandError, command
 from daemon.config import Daemon
 from daemon.messages import Command, CommandReply, Hello, Message, Welcome
 from daemon.runtime import RuntimeFolder
@@ -31,7 +31,7 @@ class Server(threading.Thread):
 
     def run(self) -> None:
         with Bus(self._runtime) as bus:
-            server = bus.command_server("paddle")
+            server = bus.command_server("command", "paddle")
             while not self.ending.is_set():
                 server.socket.poll(10)
                 received = server.receive()
@@ -66,7 +66,7 @@ def serve(runtime: RuntimeFolder) -> Iterator[Callable[[Answers], Server]]:
 
 def proper(message: Message) -> list[bytes]:
     if isinstance(message, Command):
-        return [encode(CommandReply(id=message.id, status="done", detail=message.operation, valve="armed"))]
+        return [encode(CommandReply(id=message.id, status="done", detail=message.operation, state="armed"))]
     return [encode(Welcome(epoch=7, now_ns=1000))]
 
 
@@ -119,18 +119,18 @@ def test_an_answer_of_another_protocol_is_an_error(
     runtime: RuntimeFolder, serve: Callable[[Answers], Server], data: bytes
 ) -> None:
     serve(lambda _: [data])
-    with pytest.raises(ClientError, match="actuate@paddle answered in a way this build does not know"):
+    with pytest.raises(CommandError, match="actuate@paddle answered in a way this build does not know"):
         command(runtime, "paddle", "arm", 1000)
 
 
 def test_an_answer_to_another_command_is_none(runtime: RuntimeFolder, serve: Callable[[Answers], Server]) -> None:
     def answers(message: Message) -> list[bytes]:
         if isinstance(message, Command):
-            return [encode(CommandReply(id="somebody-else", status="done", detail="", valve=""))]
+            return [encode(CommandReply(id="somebody-else", status="done", detail="", state=""))]
         return proper(message)
 
     serve(answers)
     began = time.monotonic()
-    with pytest.raises(ClientError, match="no answer from actuate@paddle within 500 ms"):
+    with pytest.raises(CommandError, match="no answer from actuate@paddle within 500 ms"):
         command(runtime, "paddle", "arm", 500)
     assert time.monotonic() - began < 1.5
