@@ -8,7 +8,7 @@ SYSTEM_PACKAGES = $(shell $(PYTHON) -c 'import importlib.util as u; print("--sys
 MACHINE := $(shell uname -m)
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' daemon/__init__.py)
 
-.PHONY: help venv demo test worker worker-aarch64 worker-files lint tidy bench soak lab parity evaluate export clean
+.PHONY: help venv demo test worker worker-aarch64 worker-files deb deb-amd64 deb-arm64 lint tidy bench soak lab parity evaluate export clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -71,6 +71,19 @@ worker-files:
 	  -czf cross/dist/reflexd-worker-$(VERSION)-$(MACHINE).tar.gz $(MACHINE)
 	@echo "built cross/dist/$(MACHINE)/reflexd-worker"
 
+# Both on a desk machine; on a device its own.
+deb: $(if $(filter aarch64,$(MACHINE)),,deb-amd64) deb-arm64 ## the Debian packages, into dist/
+
+deb-amd64: worker .venv/package.stamp
+	deploy/debian/build.sh amd64
+
+deb-arm64: $(if $(filter aarch64,$(MACHINE)),worker,worker-aarch64) .venv/package.stamp
+	deploy/debian/build.sh arm64
+
+.venv/package.stamp: .venv/run.stamp
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[package]'
+	touch $@
+
 sanitize: .venv/dev.stamp .venv/worker.stamp ## the worker's tests against a build with ASan and UBSan
 	cd cross && PATH=$(CURDIR)/$(BIN):$$PATH cmake --preset sanitize --log-level=WARNING
 	cd cross && PATH=$(CURDIR)/$(BIN):$$PATH cmake --build --preset sanitize
@@ -105,7 +118,7 @@ bench: .venv/dev.stamp .venv/compiled.stamp ## overhead and transport, side by s
 soak: .venv/dev.stamp ## half an hour of two agents with every fault injected; SOAK_SECONDS=... for less
 	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -m soak -s --timeout 0 tests
 
-lab: .venv/dev.stamp worker ## in Debian roots of its own, as root: the services under a real systemd, a real Picamera2
+lab: .venv/dev.stamp deb ## in Debian roots of its own, as root: the services under a real systemd, a real Picamera2
 	$(BIN)/python -m pytest -m lab -s tests/lab
 
 parity: .venv/dev.stamp ## 2,000 recorded observations on every worker, the emulated ones too; half an hour
