@@ -1,6 +1,7 @@
-"""A Debian machine for tests: systemd in a root, a cgroup and a network of its own, with reflexd installed.
+"""A Debian machine for tests: systemd in a root, a cgroup and a network of its own, to install reflexd in.
 
-The root is made once (``make_root.sh``) and stays; each machine is an overlay over it that goes with the test.
+The root is made once for each release (``make_root.sh``) and stays; each machine is an overlay over it that goes with the
+test. What is installed is the package, by apt, as on a device.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from daemon import __version__
 from daemon.workers import CHECKOUT
 from tests.lab.debian import cached_root, why_not
 
@@ -26,11 +28,9 @@ CGROUPS = Path("/sys/fs/cgroup")
 UP_WITHIN_S = 30.0
 DOWN_WITHIN_S = 20.0
 CONFIG = "etc/reflexd/reflexd.toml"
-
-
-def debian_root() -> Path:
-    """The cached root, made if it is not there."""
-    return cached_root(f"systemd-{os.environ.get('REFLEXD_LAB_SUITE', 'trixie')}", HERE / "make_root.sh")
+PACKAGE = CHECKOUT / "dist" / f"reflexd_{__version__}_amd64.deb"
+INSTALL = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "--allow-downgrades")
+SUITE = "trixie"
 
 
 class Machine:
@@ -93,6 +93,11 @@ class Machine:
         text = self.run("journalctl", "-b", "-o", "json", "--no-pager", "-q", *matches)
         return [json.loads(line) for line in text.splitlines()]
 
+    def put(self, file: Path) -> str:
+        """Copy a file into the machine; return its path there."""
+        shutil.copy(file, self.root / "srv")
+        return f"/srv/{file.name}"
+
     def chroot(self, *command: str) -> None:
         """Run a command in the file system of a machine that is off."""
         subprocess.run(["chroot", str(self.root), *command], check=True, capture_output=True, timeout=120)
@@ -113,25 +118,31 @@ class Machine:
 
 
 @contextmanager
-def installed(folder: Path, config: str) -> Iterator[Machine]:
-    """A machine with reflexd, its Pong package and a configuration, to be booted."""
+def debian(folder: Path, suite: str = SUITE) -> Iterator[Machine]:
+    """A machine with what the package depends on, and nothing of reflexd; to be booted."""
     reason = why_not("nsenter")
-    if reason:
-        pytest.skip(reason)
+    if reason or not PACKAGE.exists():
+        pytest.skip(reason or f"dist/{PACKAGE.name} is not built: make deb")
+    root = cached_root(f"systemd-{suite}", HERE / "make_root.sh", suite)
     for name in ("upper", "work", "root"):
         (folder / name).mkdir()
-    options = f"lowerdir={debian_root()},upperdir={folder / 'upper'},workdir={folder / 'work'}"
+    options = f"lowerdir={root},upperdir={folder / 'upper'},workdir={folder / 'work'}"
     subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, str(folder / "root")], check=True)
     machine = Machine(folder / "root", f"reflexd-lab-{os.getpid()}")
     try:
-        subprocess.run([str(CHECKOUT / "deploy/install.sh"), str(machine.root)], check=True)
-        machine.chroot("python3", "-m", "compileall", "-q", "/usr/lib/reflexd")
-        shutil.copytree(CHECKOUT / "models/pong/package", machine.root / "usr/share/reflexd/pong")
-        (machine.root / CONFIG).write_text(config)
         yield machine
     finally:
         machine.power_off()
         subprocess.run(["umount", "-l", str(machine.root)], check=True)
+
+
+@contextmanager
+def installed(folder: Path, config: str) -> Iterator[Machine]:
+    """A machine with reflexd and a configuration, to be booted."""
+    with debian(folder) as machine:
+        machine.chroot(*INSTALL, machine.put(PACKAGE))
+        (machine.root / CONFIG).write_text(config)
+        yield machine
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, what: str) -> float:

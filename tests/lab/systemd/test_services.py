@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import shutil
@@ -10,37 +9,14 @@ import signal
 import statistics
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
+from tests.lab.systemd.acting import GOOD, RECOVERY_S, UNITS, acts_again, decided, main_pid, states, stop, written
 from tests.lab.systemd.machine import CONFIG, Machine, installed, wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
 
-GOOD = """
-[daemon]
-name = "main"
-
-[sources.cam]
-kind = "synthetic"
-width = 160
-height = 210
-fps = 30.0
-
-[agents.watcher]
-package = "/usr/share/reflexd/pong"
-source = "cam"
-actuator = "arm"
-
-[actuators.arm]
-driver = "log"
-actions = ["NOOP", "FIRE", "RIGHT", "LEFT", "RIGHTFIRE", "LEFTFIRE"]
-neutral = "NOOP"
-deadman_ms = 250.0
-arm_on_start = true
-after_deadman = "resume"
-"""
 BROKEN = {
     "not TOML": ("[daemon\n", "not TOML", ["reflexd-infer"]),
     "a bad value": (
@@ -54,9 +30,6 @@ BROKEN = {
         ["reflexd-infer", "reflexd-capture@cam"],
     ),
 }
-UNITS = ["reflexd-capture@cam", "reflexd-infer", "reflexd-actuate@arm"]
-ACTIONS = "var/lib/reflexd/main/arm.jsonl"
-RECOVERY_S = 15.0
 STOP_S = 2.0
 SAFE_MS = {signal.SIGKILL: 1_500.0, signal.SIGSTOP: 2_500.0}
 """From the end, or hang, of an actuator's process to neutral: a start of Python on a busy machine, and the watchdog."""
@@ -80,27 +53,6 @@ def acting(machine: Machine) -> Machine:
     return machine
 
 
-def written(machine: Machine) -> list[dict[str, Any]]:
-    """What the actuator was told, oldest first."""
-    path = machine.root / ACTIONS
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("}")]
-
-
-def decided(machine: Machine, since_ns: int) -> list[dict[str, Any]]:
-    return [line for line in written(machine) if line["cause"] == "proposal" and line["sensor_ns"] > since_ns]
-
-
-def acts_again(machine: Machine) -> float:
-    """Wait for a decision on a frame taken from now on; return how long it took, s."""
-    now_ns = time.monotonic_ns()
-    return wait_for(lambda: bool(decided(machine, now_ns)), RECOVERY_S, "an action")
-
-
-def main_pid(machine: Machine, unit: str) -> int:
-    return int(machine.show(unit, "MainPID"))
-
-
 def worker_pids(machine: Machine) -> set[int]:
     group = machine.show("reflexd-infer", "ControlGroup")
     pids = {int(pid) for pid in machine.run("cat", f"/sys/fs/cgroup{group}/cgroup.procs").split()}
@@ -111,17 +63,6 @@ def mounts(machine: Machine, unit: str) -> dict[str, str]:
     """Mount point to options, as the process of a unit sees them."""
     lines = machine.run("cat", f"/proc/{main_pid(machine, unit)}/mountinfo").splitlines()
     return {line.split()[4]: line.split()[5] for line in lines}
-
-
-def states(machine: Machine) -> set[str]:
-    return {machine.show(unit, "ActiveState") for unit in UNITS}
-
-
-def stop(machine: Machine) -> float:
-    """Stop everything; return how long it took, s."""
-    begun = time.monotonic()
-    machine.run("systemctl", "stop", "reflexd.target", "reflexd-*")
-    return time.monotonic() - begun
 
 
 def test_it_acts_from_boot_without_torch(machine: Machine) -> None:
@@ -137,7 +78,7 @@ def test_it_acts_from_boot_without_torch(machine: Machine) -> None:
 
 def test_systemd_has_nothing_to_say_against_the_units(machine: Machine) -> None:
     units = [f"{unit}.service" for unit in [*UNITS, "reflexd-simulate@table"]]
-    assert machine.run("systemd-analyze", "verify", "reflexd.target", *units) == ""
+    assert machine.run("systemd-analyze", "verify", "--man=no", "reflexd.target", *units) == ""
     for unit in units:
         print(machine.run("systemd-analyze", "security", "--threshold=20", unit).splitlines()[-1])
 
