@@ -78,13 +78,20 @@ class Bus:
         """A commander of such a process."""
         return CommandClient(self._open(zmq.DEALER, DESKS[desk], "publisher", desk, instance))
 
+    def command_link(self, desk: str, instance: str) -> CommandLink:
+        """The same, for a commander that has other things to do than wait."""
+        socket = self._open(zmq.DEALER, DESKS[desk], "publisher", desk, instance, immediate=True)
+        return CommandLink(self, socket, f"{desk}@{instance}")
+
     def refuse(self, link: str, error: WireError) -> None:
         """Count a message that was not accepted; the first of a link is also logged."""
         if not self.refused[link]:
             logger.warning("%s: refused a message: %s", link, error)
         self.refused[link] += 1
 
-    def _open(self, kind: int, topic: Topic, end: str, name: str, instance: str) -> zmq.Socket[bytes]:
+    def _open(
+        self, kind: int, topic: Topic, end: str, name: str, instance: str, *, immediate: bool = False
+    ) -> zmq.Socket[bytes]:
         socket: zmq.Socket[bytes] = self._context.socket(kind)
         self._sockets.append(socket)
         socket.setsockopt(zmq.LINGER, LINGER_MS)
@@ -92,6 +99,7 @@ class Bus:
         socket.setsockopt(zmq.RCVHWM, topic.queue)
         socket.setsockopt(zmq.MAXMSGSIZE, max(topic.max_bytes, REPLIES.max_bytes))
         socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+        socket.setsockopt(zmq.IMMEDIATE, immediate)
         address = self._runtime.endpoint(name, instance)
         if topic.binds == end:
             path = Path(address.removeprefix("ipc://"))
@@ -176,6 +184,31 @@ class CommandServer:
     def reply(self, peer: bytes, message: Message) -> None:
         """Answer a peer; one that has gone or reads nothing is not waited for."""
         self.socket.send_multipart([peer, encode(message)], zmq.NOBLOCK)
+
+
+class CommandLink:
+    """A DEALER to one process that never waits: not for an answer, and not for a process that is not there."""
+
+    def __init__(self, bus: Bus, socket: zmq.Socket[bytes], link: str) -> None:
+        self._bus, self.socket, self._link = bus, socket, link
+
+    def send(self, message: Message) -> bool:
+        """Send a message; False: nobody is there, and nothing was sent."""
+        try:
+            self.socket.send(encode(message), zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        return True
+
+    def receive(self) -> list[Message]:
+        """The answers that have come."""
+        answers = []
+        for data in _drain(self.socket):
+            try:
+                answers.append(decode(data, REPLIES))
+            except WireError as error:
+                self._bus.refuse(self._link, error)
+        return answers
 
 
 class CommandClient:

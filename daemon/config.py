@@ -173,6 +173,22 @@ class Infer(Section, frozen=True, kw_only=True):
     ageing_ms: Millis = 500.0
 
 
+class Gateway(Section, frozen=True, kw_only=True):
+    """``[gateway]``: commands, telemetry and logs for clients. Without this table there is no gateway.
+
+    Attributes:
+        listen: address that clients on other machines connect to, ``0.0.0.0`` for all of this machine's; empty: only
+            clients on this machine, through sockets in the runtime folder. Over the network there is no way in
+            without a key of the allow-list (docs/gateway.md).
+        port: TCP port of requests; streams have the next one.
+        clients: the allow-list, relative to this file; by default ``clients.toml`` in the state folder.
+    """
+
+    listen: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z.:_-]*\Z", max_length=64)] = ""
+    port: Annotated[int, msgspec.Meta(ge=1, le=65534)] = 7390
+    clients: str = ""
+
+
 class Daemon(Section, frozen=True, kw_only=True):
     """``[daemon]``: where the run lives.
 
@@ -198,6 +214,7 @@ class Config(Section, frozen=True, kw_only=True):
     agents: Annotated[dict[Name, Agent], msgspec.Meta(min_length=1, max_length=16)]
     actuators: Annotated[dict[Name, Actuator], msgspec.Meta(min_length=1, max_length=16)]
     infer: Infer = Infer()
+    gateway: Gateway | None = None
 
 
 def parse(path: Path) -> Config:
@@ -225,6 +242,7 @@ _TABLES: dict[str, Any] = {
     "agents": Agent,
     "actuators": Actuator,
     "infer": Infer,
+    "gateway": Gateway,
 }
 
 

@@ -37,10 +37,11 @@ class Display:
     Args:
         make_screen: makes what draws, when it is first needed: a live view's libraries load while the run starts.
         every_s: time between two drawings.
+        keep: also takes each line.
     """
 
-    def __init__(self, make_screen: Callable[[], Screen], every_s: float) -> None:
-        self._make_screen, self._every_s = make_screen, every_s
+    def __init__(self, make_screen: Callable[[], Screen], every_s: float, keep: Callable[[str], None]) -> None:
+        self._make_screen, self._every_s, self._keep = make_screen, every_s, keep
         self._lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._lost = 0
         self._report: Report | None = None
@@ -50,7 +51,8 @@ class Display:
         self._thread.start()
 
     def say(self, line: str) -> None:
-        """Show a line of log."""
+        """Show a line of log, and have it kept."""
+        self._keep(line)
         self._lost += len(self._lines) == KEPT_LINES
         self._lines.append(line)
 

@@ -6,8 +6,9 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import msgspec
@@ -17,9 +18,10 @@ from daemon.config import ConfigError
 from daemon.course import Course
 from daemon.display import Display, PlainScreen, Screen
 from daemon.leftovers import RUN_LOCK, clear_leftovers
+from daemon.logfile import LogFile
 from daemon.plan import Plan
 from daemon.process import EXIT_CONFIG, stop_signals
-from daemon.runtime import InstanceLock, RuntimeFolder, probe_runtime
+from daemon.runtime import InstanceLock, RuntimeFolder, RuntimeFolderError, probe_runtime
 from daemon.statistics import Report
 from daemon.table import Entry, process_table
 from daemon.workers import Worker, choose_worker
@@ -63,7 +65,7 @@ def run(plan: Plan, options: Options, table: list[Entry] | None = None) -> int:
     runtime = RuntimeFolder(plan.config.daemon)
     runtime.create()
     probe_runtime(runtime.folder)
-    with InstanceLock(runtime.lock(RUN_LOCK)), _shown(plan, runtime, options.live) as display:
+    with InstanceLock(runtime.lock(RUN_LOCK)), _kept(runtime) as keep, _shown(plan, runtime, options, keep) as display:
         clear_leftovers(runtime, display.say)
         with Bus(runtime) as bus, stop_signals() as wake:
             table = process_table(plan, runtime, worker.kind) if table is None else table
@@ -81,9 +83,28 @@ def run(plan: Plan, options: Options, table: list[Entry] | None = None) -> int:
 
 
 @contextmanager
-def _shown(plan: Plan, runtime: RuntimeFolder, live: bool) -> Iterator[Display]:
+def _kept(runtime: RuntimeFolder) -> Iterator[Callable[[str], None]]:
+    """What writes lines to the files of the log, in a thread of its own: a slow disk must not hold up the supervisor.
+
+    Raises:
+        RuntimeFolderError: they cannot be written.
+    """
+    try:
+        log = LogFile(runtime.state / "log")
+    except OSError as error:
+        raise RuntimeFolderError(f"{runtime.state / 'log'}: cannot write the log here: {error.strerror}") from None
+    with closing(log), ThreadPoolExecutor(1, "log") as writer:
+
+        def keep(line: str) -> None:
+            writer.submit(log.append, line)
+
+        yield keep
+
+
+@contextmanager
+def _shown(plan: Plan, runtime: RuntimeFolder, options: Options, keep: Callable[[str], None]) -> Iterator[Display]:
     """A display that also takes this process's own log."""
-    display = Display(lambda: _screen(plan, runtime, live), DRAW_EVERY_S)
+    display = Display(lambda: _screen(plan, runtime, options.live), DRAW_EVERY_S, keep)
     handler = _DisplayHandler(display)
     logging.getLogger().addHandler(handler)
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from io import BytesIO
 from pathlib import Path
 
 from daemon.config import Daemon
@@ -38,17 +39,28 @@ def snapshot(folders: list[Path], source: str, agent: str | None, out: Path | No
         SnapshotError: no such source, no new picture, or the file cannot be written.
         ConfigError: the daemon's configuration cannot be read any more.
     """
+    data, what = png(folders, source, agent)
+    out = out or Path(f"{source}.png" if agent is None else f"{source}-{agent}.png")
+    _write(out, data)
+    return f"{out}: {what}"
+
+
+def png(folders: list[Path], source: str, agent: str | None) -> tuple[bytes, str]:
+    """The next picture of a source as a PNG with the frame's number and time in it, and what it shows, for people.
+
+    Raises:
+        SnapshotError: no such source, or no new picture.
+        ConfigError: the daemon's configuration cannot be read any more.
+    """
     ring = _ring(folders, source, agent)
     try:
         reader = RingReader(ring)
     except RingError as error:
         raise SnapshotError(str(error)) from None
     frame, data = _next(reader, source)
-    out = out or Path(f"{source}.png" if agent is None else f"{source}-{agent}.png")
-    _write(out, reader.view, frame, data)
     age_ms = (time.monotonic_ns() - frame.sensor_ns) / 1e6
     view = ring.name.removeprefix(f"{source}.")
-    return f"{out}: {view} of {source}, frame {frame.seq}, taken {age_ms:.0f} ms ago"
+    return _encoded(reader.view, frame, data), f"{view} of {source}, frame {frame.seq}, taken {age_ms:.0f} ms ago"
 
 
 def _ring(folders: list[Path], source: str, agent: str | None) -> Path:
@@ -107,18 +119,23 @@ def _next(reader: RingReader, source: str) -> tuple[Frame, bytes]:
     raise SnapshotError(f"{source}: no new picture in {WAIT_S:g} s, {last}: see the daemon's log")
 
 
-def _write(out: Path, view: View, frame: Frame, data: bytes) -> None:
-    """Write the PNG whole or not at all, with the frame's number and time in it."""
+def _encoded(view: View, frame: Frame, data: bytes) -> bytes:
     from PIL import Image
     from PIL.PngImagePlugin import PngInfo
 
     words = PngInfo()
     words.add_text("sequence", str(frame.seq))
     words.add_text("sensor_ns", str(frame.sensor_ns))
+    file = BytesIO()
+    Image.frombytes(PILLOW_MODE[view.format], (view.width, view.height), data).save(file, "PNG", pnginfo=words)
+    return file.getvalue()
+
+
+def _write(out: Path, data: bytes) -> None:
+    """Write the file whole or not at all."""
     fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
     try:
-        image = Image.frombytes(PILLOW_MODE[view.format], (view.width, view.height), data)
-        image.save(fresh, "PNG", pnginfo=words)
+        fresh.write_bytes(data)
         fresh.replace(out)
     except OSError as error:
         fresh.unlink(missing_ok=True)

@@ -52,13 +52,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 def process_table(plan: Plan, runtime: RuntimeFolder, worker: WorkerKind) -> list[Entry]:
     """The processes of a run, in the order in which they start and stop; ``worker`` is what infer will start."""
     config = plan.config
+    start_limit_s = PYTHON_START_LIMIT_S if worker == "python" else START_LIMIT_S
+    gateways = ["gateway"] if config.gateway else []
     return [
         *(_entry(plan, runtime, "actuate", name, ("proposal", "applied", "command")) for name in config.actuators),
         *(_entry(plan, runtime, "simulate", name, ("frame", "output", "world")) for name in config.worlds),
         *(_entry(plan, runtime, "capture", name, ("frame",)) for name in config.sources),
-        _entry(
-            plan, runtime, "infer", "infer", ("agents",), PYTHON_START_LIMIT_S if worker == "python" else START_LIMIT_S
-        ),
+        _entry(plan, runtime, "infer", "infer", ("agents",), start_limit_s),
+        *(_entry(plan, runtime, "gateway", name, ("requests", "stream")) for name in gateways),
     ]
 
 
@@ -94,5 +95,7 @@ def _entry(
 def _stall_limit_s(plan: Plan, kind: str, name: str) -> float:
     if kind == "actuate":
         return ACTUATE_STALL_LIMIT_S
+    if kind == "gateway":
+        return STALL_LIMIT_S
     sources = [name] if kind != "infer" else [agent.source for agent in plan.config.agents.values()]
     return max(STALL_LIMIT_S, *(_FRAMES_PER_STALL / plan.frame_rate(source) for source in sources))

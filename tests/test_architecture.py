@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-STAGES = ["capture", "simulate", "infer", "actuate"]
+STAGES = ["capture", "simulate", "infer", "actuate", "gateway"]
 HOST_SIDE = ["export"]
 HEAVY = {"torch", "executorch", "torchao"}
 PIXELS = {"numpy", "PIL"}
@@ -22,7 +22,13 @@ CAMERA_MAY = {"daemon/capture/picamera2.py"}
 GPIO_MAY = {"daemon/actuate/drivers/gpio_lines.py"}
 PURE = [
     "messages.py",
+    "remote.py",
     "wire.py",
+    "desk.py",
+    "gateway/book.py",
+    "gateway/reception.py",
+    "gateway/replies.py",
+    "infer/change.py",
     "views.py",
     "restart.py",
     "table.py",
@@ -109,6 +115,7 @@ def test_pure_modules_have_no_clock_and_no_sockets(name: str) -> None:
         ("daemon.infer.service", HEAVY | HARDWARE | PIXELS | {"rich"}),
         ("daemon.capture.service", HEAVY | HARDWARE | {"rich"}),
         ("daemon.simulate.service", HEAVY | {"rich"}),
+        ("daemon.gateway.service", HEAVY | HARDWARE | PIXELS | {"rich"}),
         ("daemon.cli, daemon.operate", HEAVY | HARDWARE | PIXELS | {"rich", "importlib.metadata"}),
         ("daemon.cli, daemon.plan, daemon.run", HEAVY | HARDWARE | PIXELS | {"rich", "importlib.metadata"}),
     ],

@@ -93,7 +93,8 @@ def test_the_status_line_names_agents_drops_and_what_is_not_well() -> None:
 def test_lines_and_status_reach_a_pipe(tmp_path: Path) -> None:
     path = tmp_path / "log"
     with path.open("wb") as file:
-        display = Display(lambda: PlainScreen(file.fileno()), 0.01)
+        kept: list[str] = []
+        display = Display(lambda: PlainScreen(file.fileno()), 0.01, kept.append)
         display.say("first")
         display.show(report(seconds=5.0))
         time.sleep(0.1)
@@ -103,11 +104,13 @@ def test_lines_and_status_reach_a_pipe(tmp_path: Path) -> None:
     assert (lines[0], lines[-1]) == ("first", "last")
     assert lines[1].startswith("5 s | player")
     assert len(lines) == 3
+    assert kept == ["first", "last"]
 
 
 def test_a_reader_that_has_stopped_blocks_nobody_and_learns_what_it_has_missed() -> None:
+    kept: list[str] = []
     reading, writing = os.pipe()
-    display = Display(lambda: PlainScreen(writing), 0.01)
+    display = Display(lambda: PlainScreen(writing), 0.01, kept.append)
     start = time.monotonic()
     for number in range(KEPT_LINES + 5000):
         display.say(f"{number} " + "x" * 100)
@@ -125,7 +128,8 @@ def test_a_reader_that_has_stopped_blocks_nobody_and_learns_what_it_has_missed()
 def test_a_reader_that_has_gone_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    display = Display(lambda: PlainScreen(writing), 0.01)
+    kept: list[str] = []
+    display = Display(lambda: PlainScreen(writing), 0.01, kept.append)
     display.say("nobody hears this")
     time.sleep(0.05)
     display.close()

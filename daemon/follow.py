@@ -1,0 +1,97 @@
+"""Following a stream without missing a record in silence: gaps are seen by the numbers, filled, or named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from daemon.client import Client, Listener, RemoteError
+from daemon.remote import MAX_RECORDS, Backfill, Numbered, Records, StreamMark, StreamName, StreamRecord
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Records ``first`` to ``last`` are not to be had any more; both 0 where nobody knows how many there were."""
+
+    first: int
+    last: int
+    why: str
+
+
+class Sequence:
+    """Which numbers have been seen of one stream. Pure."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.last = 0
+
+    def missing(self, message: StreamRecord | StreamMark) -> tuple[int, int] | None:
+        """First and last number missing before, or with, this message."""
+        last = message.number if isinstance(message, StreamMark) else message.number - 1
+        return (self.last + 1, last) if last > self.last else None
+
+    def begins_anew(self, message: StreamRecord | StreamMark) -> bool:
+        """The message is of another life of the gateway than those before."""
+        return message.epoch != self.epoch
+
+    def begin(self, message: StreamRecord | StreamMark) -> None:
+        """From this message on."""
+        self.epoch = message.epoch
+        self.last = message.number if isinstance(message, StreamMark) else message.number - 1
+
+
+def follow(client: Client, listener: Listener, stream: StreamName, timeout_s: float) -> Iterator[Numbered | Gap]:
+    """Yield the records of a stream in order, with none left out in silence, until nothing has come for that long.
+
+    Args:
+        client: asked for what was missed.
+        listener: of that stream alone.
+        stream: its name.
+        timeout_s: longer than the second between two marks; nothing for so long is a gateway that is gone.
+    """
+    sequence = Sequence()
+    while True:
+        heard = False
+        for message in listener.receive(timeout_s):
+            heard = True
+            yield from _with_what_is_missing(client, stream, sequence, message)
+        if not heard:
+            return
+
+
+def _with_what_is_missing(
+    client: Client, stream: StreamName, sequence: Sequence, message: StreamRecord | StreamMark
+) -> Iterator[Numbered | Gap]:
+    if sequence.begins_anew(message):
+        if sequence.epoch:
+            yield Gap(0, 0, "the gateway was started anew; what it missed is in the log query")
+        sequence.begin(message)
+    missing = sequence.missing(message)
+    if missing is not None:
+        yield from _fill(client, stream, message.epoch, *missing)
+        sequence.last = missing[1]
+    if isinstance(message, StreamRecord) and message.number == sequence.last + 1:
+        sequence.last = message.number
+        yield Numbered(number=message.number, record=message.record)
+
+
+def _fill(client: Client, stream: StreamName, epoch: int, first: int, last: int) -> Iterator[Numbered | Gap]:
+    """The records with these numbers, or a gap that says why not."""
+    while first <= last:
+        try:
+            found = client.ask(Backfill(stream=stream, first=first, last=min(last, first + MAX_RECORDS - 1))).result
+        except RemoteError as error:
+            yield Gap(first, last, f"not to be had: {error}")
+            return
+        assert isinstance(found, Records)  # noqa: S101 - what Backfill is answered by
+        if found.epoch != epoch:
+            yield Gap(first, last, "the gateway was started anew")
+            return
+        begin = max(first, found.oldest)
+        if begin > first:
+            yield Gap(first, min(last, begin - 1), "too long ago: the gateway does not keep them any more")
+        yield from found.records
+        first = found.records[-1].number + 1 if found.records else begin
+        if not found.records and begin <= last:
+            yield Gap(begin, last, "the gateway does not have them")
+            return

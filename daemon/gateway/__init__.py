@@ -1,0 +1,1 @@
+"""The gateway: commands, telemetry and logs for clients on this and other machines."""

@@ -1,0 +1,95 @@
+"""What the gateway answers by itself: how things stand, what the log says, what a model sees, if a file is good."""
+
+from __future__ import annotations
+
+from collections import deque
+from itertools import islice
+from pathlib import Path
+
+from daemon.config import ConfigError
+from daemon.gateway.book import Book
+from daemon.gateway.logs import LogSource, matches
+from daemon.gateway.replies import failed
+from daemon.messages import Health
+from daemon.remote import (
+    MAX_RECORDS,
+    Backfill,
+    Log,
+    LogRecord,
+    Numbered,
+    Picture,
+    PictureTaken,
+    Processes,
+    Records,
+    Reply,
+    Request,
+)
+
+
+class Healths:
+    """The last word of every process."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Health] = {}
+
+    def take(self, health: Health) -> None:
+        """Remember what a process said."""
+        self._last[health.process] = health
+
+    def report(self, now_ns: int) -> Processes:
+        """All of them, with the age of each."""
+        healths = [self._last[process] for process in sorted(self._last)]
+        return Processes(healths=healths, age_ms=[round((now_ns - health.at_ns) / 1e6, 1) for health in healths])
+
+
+def backfill(book: Book, epoch: int, ask: Backfill) -> Records:
+    """The records a subscriber has missed, as far as they are still kept."""
+    last = min(ask.last, ask.first + MAX_RECORDS - 1)
+    return Records(epoch=epoch, oldest=book.oldest, records=book.between(ask.first, last), more=ask.last > last)
+
+
+def needs_history(kept: list[Numbered], wanted: Log) -> bool:
+    """What is kept in memory does not reach back as far as asked; looking further takes its time."""
+    return not kept or wanted.since_us < _log_record(kept[0]).at_us
+
+
+def find(kept: list[Numbered], epoch: int, oldest: int, wanted: Log, source: LogSource | None) -> Records:
+    """The newest records that are wanted, oldest first; those before what is kept come from ``source``."""
+    newest: deque[Numbered] = deque(maxlen=wanted.limit + 1)
+    if source is not None:
+        until_us = min(wanted.until_us or 2**62, _log_record(kept[0]).at_us - 1 if kept else 2**62)
+        newest.extend(
+            Numbered(number=0, record=record) for record in source.history(until_us) if matches(record, wanted)
+        )
+    newest.extend(numbered for numbered in kept if matches(_log_record(numbered), wanted))
+    more = len(newest) > wanted.limit
+    records = list(islice(newest, int(more), None))
+    return Records(epoch=epoch, oldest=oldest, records=records, more=more)
+
+
+def take_picture(runtime: Path, ask: Picture) -> PictureTaken:
+    """The next frame of a source.
+
+    Raises:
+        SnapshotError, ConfigError: there is none; the text says why.
+    """
+    from daemon.snapshot import png  # Pillow, for those who ask
+
+    data, view = png([runtime], ask.source, ask.agent or None)
+    return PictureTaken(png=data, view=view)
+
+
+def check(request: Request, path: Path) -> Reply:
+    """What a restart would make of the configuration file as it is now. The packages it names are read, not run."""
+    from daemon.plan import load
+
+    try:
+        load(path)
+    except ConfigError as error:
+        return failed(request, str(error))
+    return Reply(id=request.id, status="done", detail=f"{path}: good; it takes effect at the next start")
+
+
+def _log_record(numbered: Numbered) -> LogRecord:
+    assert isinstance(numbered.record, LogRecord)  # noqa: S101 - the log's book has no other
+    return numbered.record
