@@ -1,12 +1,13 @@
-"""Makes ``docs/configuration.md`` from the structs of ``daemon.config``: ``python -m docs.generate``.
+"""Makes ``docs/configuration.md`` and ``docs/protocol.md`` from the declarations: ``python -m docs.generate``.
 
-A test holds the committed page against what this gives.
+A test holds the committed pages against what this gives.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_origin, get_type_hints
 
@@ -17,8 +18,8 @@ from daemon.config import Actuator, Agent, Channel, Daemon, Gateway, Infer, Worl
 from daemon.outputs import OUTPUT_KINDS
 from daemon.section import Section
 from daemon.sources import SOURCE_TABLES
+from docs.protocol import protocol_page
 
-PAGE = Path(__file__).with_name("configuration.md")
 TABLES: list[type[Section]] = [
     Daemon,
     World,
@@ -103,5 +104,11 @@ def _range(kind: IntType | FloatType) -> str:
     return f"{low} to {high}" if high else low
 
 
+PAGES: dict[Path, Callable[[], str]] = {
+    Path(__file__).with_name("configuration.md"): page,
+    Path(__file__).with_name("protocol.md"): protocol_page,
+}
+
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    for path, text in PAGES.items():
+        path.write_text(text(), encoding="utf-8")

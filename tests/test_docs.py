@@ -14,7 +14,7 @@ import pytest
 
 from daemon.cli import main
 from daemon.sources import Source
-from docs.generate import PAGE, page
+from docs.generate import PAGES
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -30,8 +30,9 @@ def commands() -> list[list[str]]:
     return [shlex.split(line, comments=True) for line in lines if line.strip()]
 
 
-def test_the_configuration_page_is_fresh() -> None:
-    assert PAGE.read_text() == page(), "run python -m docs.generate"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_generated_page_is_fresh(page: Path) -> None:
+    assert page.read_text() == PAGES[page](), "run python -m docs.generate"
 
 
 def test_the_explained_configurations_are_the_shipped_ones() -> None:
