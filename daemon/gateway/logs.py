@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,10 +28,10 @@ class LogSource(Protocol):
         """Records up to that time that are still there, oldest first; may take its time."""
 
 
-def open_logs(state: Path, runtime: Path) -> LogSource:
-    """The log of the daemon with these folders."""
+def open_logs(state: Path, runtime: Path, processes: list[str]) -> LogSource:
+    """The log of the daemon with these folders and processes."""
     if runtime.parent == SERVICES_RUNTIME:
-        return JournalLogs()
+        return JournalLogs(processes)
     return FileLogs(state / "log")
 
 
@@ -68,23 +69,25 @@ def _record(line: Line) -> LogRecord:
 
 
 class JournalLogs:
-    """The journal, by the fields that :mod:`daemon.journal` writes."""
+    """The journal, by the fields that :mod:`daemon.journal` writes.
 
-    def __init__(self, path: str | None = None) -> None:
-        self._path = path
+    Args:
+        processes: ``<kind>@<name>`` or plain ``infer``.
+        path: folder of the journal's files, by default the machine's own.
+    """
+
+    def __init__(self, processes: list[str], path: str | None = None) -> None:
+        self._processes, self._path = processes, path
         self._reader = self._open()
         self._reader.seek_tail()
-        self._reader.get_previous(AT_ONCE)
+        self._first: dict[str, Any] = self._reader.get_previous(AT_ONCE)
+        """Where it stands now, which reading on would pass over."""
 
     def read_new(self) -> list[LogRecord]:
         """New entries of all of the daemon's processes, and what systemd says of their units."""
         self._reader.process()
-        found = []
-        for entry in self._reader:
-            found.append(_from_journal(entry))
-            if len(found) >= AT_ONCE:
-                break
-        return found
+        first, self._first = ([self._first] if self._first else []), {}
+        return [_from_journal(entry) for entry in (*first, *islice(self._reader, AT_ONCE))]
 
     def history(self, until_us: int) -> Iterator[LogRecord]:
         """As far back as the journal goes."""
@@ -100,16 +103,16 @@ class JournalLogs:
         from systemd.journal import Reader
 
         reader = Reader(path=self._path)
-        reader.add_match("_SYSTEMD_SLICE=system-reflexd.slice")
-        reader.add_disjunction()
-        for unit in ("infer", "gateway"):
-            reader.add_match(f"_SYSTEMD_UNIT=reflexd-{unit}.service")
+        for process in self._processes:
+            for match in (f"SYSLOG_IDENTIFIER=reflexd-{process}", f"UNIT=reflexd-{process}.service"):
+                reader.add_match(match)
+                reader.add_disjunction()
         return reader
 
 
 def _from_journal(entry: dict[str, Any]) -> LogRecord:
     time: datetime = entry.get("__REALTIME_TIMESTAMP", datetime.fromtimestamp(0, UTC))
-    unit = str(entry.get("_SYSTEMD_UNIT", "")).removeprefix("reflexd-").removesuffix(".service")
+    unit = str(entry.get("UNIT", entry.get("SYSLOG_IDENTIFIER", ""))).removeprefix("reflexd-").removesuffix(".service")
     return LogRecord(
         at_us=max(0, round(time.timestamp() * 1e6)),
         level=_PRIORITIES[min(7, max(0, int(entry.get("PRIORITY", 6))))],

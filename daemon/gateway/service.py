@@ -86,7 +86,7 @@ class Gateway:
         self._reception = Reception(epoch, self._begin)
         self._streams = Streams(epoch, self._publish)
         self._healths = answers.Healths()
-        self._log = open_logs(runtime.state, runtime.folder)
+        self._log = open_logs(runtime.state, runtime.folder, [*_processes(plan), name])
         self._orders = Orders(bus, list(plan.config.actuators))
         self._applied = {actuator: bus.subscriber("applied", actuator) for actuator in plan.config.actuators}
         self._health = [bus.subscriber("health", process) for process in _processes(plan)]
