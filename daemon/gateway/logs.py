@@ -79,6 +79,7 @@ class JournalLogs:
     def __init__(self, processes: list[str], path: str | None = None) -> None:
         self._processes, self._path = processes, path
         self._reader = self._open()
+        self._reader.fileno()  # from here on files that come and go are noticed
         self._reader.seek_tail()
         self._first: dict[str, Any] = self._reader.get_previous(AT_ONCE)
         """Where it stands now, which reading on would pass over."""
