@@ -48,7 +48,8 @@ find "$tree/python3.11" -name '*.pyi' -delete
 rm -r "$tree"/python3.11/*.dist-info "$tree/python3.11/msgspec/py.typed"
 
 # The page and the completion of the command line are made from its own parser.
-"$python" -m shtab --shell=bash --prog=reflexd daemon.cli._parser >"$tree/bash-completion/reflexd"
+"$python" -m shtab --shell=bash --prog=reflexd --prefix=reflexd daemon.cli._parser |
+    sed 's/^complete -o bashdefault /&-o default /' >"$tree/bash-completion/reflexd" # files, where it knows no word
 "$source/.venv/bin/argparse-manpage" --module daemon.cli --function _parser --project-name reflexd --prog reflexd \
     --description "run learned policies that act on this machine" --manual-title "User commands" \
     --output "$tree/reflexd.1"

@@ -1,7 +1,7 @@
 """A Debian machine for tests: systemd in a root, a cgroup and a network of its own, to install reflexd in.
 
-The root is made once for each release (``make_root.sh``) and stays; each machine is an overlay over it that goes with the
-test. What is installed is the package, by apt, as on a device.
+The root is made once for each release (``make_root.sh``) and stays; each machine is an overlay over it that goes with
+the test. What is installed is the package, by apt, as on a device.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +22,19 @@ import pytest
 from daemon import __version__
 from daemon.workers import CHECKOUT
 from tests.lab.debian import cached_root, why_not
+from tests.lab.systemd.emulator import emulated
 
 HERE = Path(__file__).parent
 CGROUPS = Path("/sys/fs/cgroup")
 UP_WITHIN_S = 30.0
 DOWN_WITHIN_S = 20.0
 CONFIG = "etc/reflexd/reflexd.toml"
-PACKAGE = CHECKOUT / "dist" / f"reflexd_{__version__}_amd64.deb"
 INSTALL = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "--allow-downgrades")
-SUITE = "trixie"
+
+
+def package(architecture: str = "amd64") -> Path:
+    """The package of this checkout, as `make deb` makes it."""
+    return CHECKOUT / "dist" / f"reflexd_{__version__}_{architecture}.deb"
 
 
 class Machine:
@@ -118,29 +122,39 @@ class Machine:
 
 
 @contextmanager
-def debian(folder: Path, suite: str = SUITE) -> Iterator[Machine]:
+def debian(folder: Path, suite: str = "trixie", architecture: str = "amd64") -> Iterator[Machine]:
     """A machine with what the package depends on, and nothing of reflexd; to be booted."""
+    deb = package(architecture)
     reason = why_not("nsenter")
-    if reason or not PACKAGE.exists():
-        pytest.skip(reason or f"dist/{PACKAGE.name} is not built: make deb")
-    root = cached_root(f"systemd-{suite}", HERE / "make_root.sh", suite)
+    if reason or not deb.exists():
+        pytest.skip(reason or f"dist/{deb.name} is not built: make deb")
+    with emulated() if architecture == "arm64" else nullcontext():
+        root = cached_root(f"systemd-{suite}-{architecture}", HERE / "make_root.sh", suite, architecture)
+        with _overlay(folder, root):
+            machine = Machine(folder / "root", f"reflexd-lab-{os.getpid()}")
+            try:
+                yield machine
+            finally:
+                machine.power_off()
+
+
+@contextmanager
+def _overlay(folder: Path, root: Path) -> Iterator[None]:
     for name in ("upper", "work", "root"):
         (folder / name).mkdir()
     options = f"lowerdir={root},upperdir={folder / 'upper'},workdir={folder / 'work'}"
     subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, str(folder / "root")], check=True)
-    machine = Machine(folder / "root", f"reflexd-lab-{os.getpid()}")
     try:
-        yield machine
+        yield
     finally:
-        machine.power_off()
-        subprocess.run(["umount", "-l", str(machine.root)], check=True)
+        subprocess.run(["umount", "-l", str(folder / "root")], check=True)
 
 
 @contextmanager
 def installed(folder: Path, config: str) -> Iterator[Machine]:
     """A machine with reflexd and a configuration, to be booted."""
     with debian(folder) as machine:
-        machine.chroot(*INSTALL, machine.put(PACKAGE))
+        machine.chroot(*INSTALL, machine.put(package()))
         (machine.root / CONFIG).write_text(config)
         yield machine
 

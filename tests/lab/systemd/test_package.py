@@ -1,4 +1,4 @@
-"""The Debian package on real Debian machines: installed, enabled, upgraded and downgraded at work, purged: `make lab`."""
+"""The Debian package on real Debian machines: installed, upgraded and downgraded at work, purged: `make lab`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from daemon import __version__
 from tests.lab.systemd.acting import GOOD, RECOVERY_S, UNITS, acts_again, decided, main_pid, states, stop, written
-from tests.lab.systemd.machine import CONFIG, INSTALL, PACKAGE, Machine, debian, wait_for
+from tests.lab.systemd.machine import CONFIG, INSTALL, Machine, debian, package, wait_for
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
 
@@ -33,13 +33,13 @@ LEFT_BY_OTHERS = re.compile(
 def next_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """This build under a later version number, with one module more."""
     tree = tmp_path_factory.mktemp("next") / "reflexd"
-    subprocess.run(["dpkg-deb", "--raw-extract", PACKAGE, tree], check=True)
+    subprocess.run(["dpkg-deb", "--raw-extract", package(), tree], check=True)
     for path in (tree / "DEBIAN/control", tree / "usr/lib/reflexd/daemon/__init__.py"):
         path.write_text(path.read_text().replace(__version__, NEXT_VERSION))
     (tree / ADDED).write_text("")
-    package = tree.with_name(f"reflexd_{NEXT_VERSION}_amd64.deb")
-    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, package], check=True, capture_output=True)
-    return package
+    built = tree.with_name(f"reflexd_{NEXT_VERSION}_amd64.deb")
+    subprocess.run(["dpkg-deb", "--root-owner-group", "--build", tree, built], check=True, capture_output=True)
+    return built
 
 
 @pytest.fixture(scope="module", params=["trixie", "bookworm"])
@@ -60,7 +60,7 @@ def bare(machine: Machine) -> Iterator[Machine]:
 @pytest.fixture
 def acting(bare: Machine) -> Machine:
     """The machine, with a configuration and a model of its owner's, at work."""
-    bare.run(*INSTALL, bare.put(PACKAGE))
+    bare.run(*INSTALL, bare.put(package()))
     shutil.copytree(bare.root / "usr/share/reflexd/pong", bare.root / OWN_MODEL)
     (bare.root / CONFIG).write_text(OWN)
     bare.run("systemctl", "daemon-reload")
@@ -74,11 +74,11 @@ def files(machine: Machine) -> set[str]:
     return set(machine.run("find", "/", "-xdev", "-not", "-path", "/run/*").splitlines())
 
 
-def install(machine: Machine, package: Path) -> int:
+def install(machine: Machine, version: Path) -> int:
     """Install a version over another; return when that began, monotonic ns."""
     begun_ns = time.monotonic_ns()
-    said = machine.run(*INSTALL, machine.put(package))
-    print(f"{package.name}: {(time.monotonic_ns() - begun_ns) / 1e9:.1f} s")
+    said = machine.run(*INSTALL, machine.put(version))
+    print(f"{version.name}: {(time.monotonic_ns() - begun_ns) / 1e9:.1f} s")
     warnings = [line for line in said.splitlines() if "warning" in line and "downgrading" not in line]
     assert warnings == []
     return begun_ns
@@ -86,7 +86,7 @@ def install(machine: Machine, package: Path) -> int:
 
 def test_what_is_installed_starts_harmlessly_and_purge_leaves_nothing(machine: Machine) -> None:
     before = files(machine)
-    machine.run(*INSTALL, machine.put(PACKAGE))
+    machine.run(*INSTALL, machine.put(package()))
     assert states(machine) == {"inactive"}
     assert "package ok" in machine.run("reflexd", "check", f"/{CONFIG}")
     machine.run("systemctl", "enable", "--now", "reflexd.target")
@@ -98,7 +98,7 @@ def test_what_is_installed_starts_harmlessly_and_purge_leaves_nothing(machine: M
     assert stop(machine) < 2.0
     assert written(machine)[-1]["action"] == "NOOP"
     machine.run("apt-get", "purge", "-y", "reflexd")
-    left = files(machine) - before - {f"/srv/{PACKAGE.name}"}
+    left = files(machine) - before - {f"/srv/{package().name}"}
     assert {path for path in left if not LEFT_BY_OTHERS.fullmatch(path)} == set()
     assert before - files(machine) == set()
     assert machine.run("getent", "passwd", "reflexd", check=False) == ""
@@ -113,14 +113,15 @@ def test_another_version_takes_over_at_work(acting: Machine, next_package: Path,
     if direction == "downgrade":
         install(acting, next_package)
         acts_again(acting)
-        to = PACKAGE
+        to = package()
     assert (acting.root / ADDED).exists() == (direction == "downgrade")
     old = {main_pid(acting, unit) for unit in UNITS}
     model = {path.name: path.read_bytes() for path in (acting.root / OWN_MODEL).iterdir()}
     begun_ns = install(acting, to)
     wait_for(lambda: decided(acting, begun_ns)[-1]["sensor_ns"] > time.monotonic_ns() - 1e9, RECOVERY_S, "an action")
     stopped, resumed = pause(acting, begun_ns)
-    print(f"{direction}: neutral {(stopped - begun_ns) / 1e9:.1f} s after its begin, for {(resumed - stopped) / 1e9:.1f} s")
+    after_s, for_s = (stopped - begun_ns) / 1e9, (resumed - stopped) / 1e9
+    print(f"{direction}: neutral {after_s:.1f} s after its begin, for {for_s:.1f} s")
     assert not old & {main_pid(acting, unit) for unit in UNITS}
     assert (acting.root / ADDED).exists() == (direction == "upgrade")
     assert not list((acting.root / ADDED).parent.glob("__pycache__/added.*")) or direction == "upgrade"
@@ -147,7 +148,7 @@ def test_an_upgrade_starts_only_what_ran(acting: Machine, next_package: Path) ->
     wait_for(lambda: {acting.show(unit, "ActiveState") for unit in running} == {"active"}, RECOVERY_S, "the others")
     assert acting.show("reflexd-capture@cam", "ActiveState") == "inactive"
     stop(acting)
-    install(acting, PACKAGE)
+    install(acting, package())
     time.sleep(2.0)
     assert states(acting) == {"inactive"}
 
@@ -160,7 +161,7 @@ def test_a_latched_emergency_stop_outlives_an_upgrade_and_a_removal(acting: Mach
     acting.run("apt-get", "remove", "-y", "reflexd")
     assert states(acting) == {"inactive"}
     assert (acting.root / CONFIG).read_text() == OWN
-    install(acting, PACKAGE)
+    install(acting, package())
     acting.run("systemctl", "start", "reflexd.target")
     wait_for(lambda: "e-stop" in acting.show("reflexd-actuate@arm", "StatusText"), RECOVERY_S, "the latch")
     assert decided(acting, latched_ns) == []
