@@ -182,11 +182,14 @@ class Gateway(Section, frozen=True, kw_only=True):
             without a key of the allow-list (docs/gateway.md).
         port: TCP port of requests; streams have the next one.
         clients: the allow-list, relative to this file; by default ``clients.toml`` in the state folder.
+        metrics_port: TCP port of figures for Prometheus on 127.0.0.1, which whoever is on this machine may read; 0 for
+            none. Needs the extra ``metrics``.
     """
 
     listen: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z.:_-]*\Z", max_length=64)] = ""
     port: Annotated[int, msgspec.Meta(ge=1, le=65534)] = 7390
     clients: str = ""
+    metrics_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
 
 
 class Daemon(Section, frozen=True, kw_only=True):

@@ -30,12 +30,17 @@ def declared() -> set[str]:
     """Distributions of a run: the dependencies and every extra but the developers'."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = [line for extra, lines in project["optional-dependencies"].items() if extra != "dev" for line in lines]
-    return {re.split(r"[\[=<>~ ]", line)[0].lower() for line in [*project["dependencies"], *extras]}
+    return {_normal(re.split(r"[\[=<>~ ]", line)[0]) for line in [*project["dependencies"], *extras]}
 
 
 def test_every_library_that_the_daemon_imports_is_declared() -> None:
     provided_by = packages_distributions()
     names, known = imported(ROOT / "daemon") - SYSTEM, declared()
     assert names
-    undeclared = [name for name in names if not known & {found.lower() for found in provided_by.get(name, [])}]
+    undeclared = [name for name in names if not known & {_normal(found) for found in provided_by.get(name, [])}]
     assert not undeclared
+
+
+def _normal(distribution: str) -> str:
+    """As package indexes compare names."""
+    return distribution.lower().replace("_", "-")

@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import zmq
 
@@ -52,6 +53,9 @@ from daemon.remote import (
 from daemon.runtime import RuntimeFolder
 from daemon.wire import WireError, decode, encode
 
+if TYPE_CHECKING:
+    from daemon.gateway.metrics import Metrics
+
 logger = logging.getLogger(__name__)
 
 REQUESTS_PER_TURN = 32
@@ -86,6 +90,7 @@ class Gateway:
         self._reception = Reception(epoch, self._begin)
         self._streams = Streams(epoch, self._publish)
         self._healths = answers.Healths()
+        self._metrics = _metrics(table, self._healths)
         self._log = open_logs(runtime.state, runtime.folder, [*_processes(plan), name])
         self._orders = Orders(bus, list(plan.config.actuators))
         self._applied = {actuator: bus.subscriber("applied", actuator) for actuator in plan.config.actuators}
@@ -131,6 +136,8 @@ class Gateway:
 
     def shutdown(self) -> None:
         """Let go of clients and sockets."""
+        if self._metrics is not None:
+            self._metrics.close()
         self._slow.close()
         for door in self._doors:
             door.close()
@@ -240,6 +247,8 @@ class Gateway:
         for actuator, topic in self._applied.items():
             for message in topic.receive(AT_ONCE) if topic.socket in ready else ():
                 if isinstance(message, Applied | Refused):
+                    if self._metrics is not None:
+                        self._metrics.count(actuator, message)
                     self._streams.add("telemetry", ActuatorRecord(actuator=actuator, event=message))
         for topic in self._health:
             for message in topic.receive(AT_ONCE) if topic.socket in ready else ():
@@ -260,6 +269,19 @@ def allow_list_path(plan: Plan, runtime: RuntimeFolder) -> Path:
     """Where the allow-list is."""
     table = plan.config.gateway
     return plan.path.parent / table.clients if table is not None and table.clients else runtime.state / ALLOW_LIST
+
+
+def _metrics(table: Table, healths: answers.Healths) -> Metrics | None:
+    if not table.metrics_port:
+        return None
+    try:
+        from daemon.gateway.metrics import Metrics
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"gateway.metrics_port needs {error.name}: apt install python3-prometheus-client, "
+            "or pip install 'reflexd[metrics]'"
+        ) from None
+    return Metrics(table.metrics_port, healths)
 
 
 def _processes(plan: Plan) -> list[str]:
