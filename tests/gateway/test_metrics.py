@@ -32,11 +32,13 @@ def served() -> Iterator[tuple[Metrics, Healths, int]]:
 
 
 def scrape(port: int) -> dict[tuple[str, tuple[str, ...]], float]:
-    """Sample name and label values to value."""
+    """Sample name and label values, in the order of the labels' names, to value."""
     with urllib.request.urlopen(f"http://{HOST}:{port}/metrics", timeout=5) as answer:
         text = answer.read().decode()
     samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
-    return {(sample.name, tuple(sample.labels.values())): sample.value for sample in samples}
+    return {
+        (sample.name, tuple(value for _, value in sorted(sample.labels.items()))): sample.value for sample in samples
+    }
 
 
 def applied(**fields: object) -> Applied:
@@ -64,8 +66,8 @@ def test_the_last_word_of_a_process_is_shown(served: tuple[Metrics, Healths, int
     healths.take(Health(process="infer", pid=1, state="running", progress=1, at_ns=0, counts=counts, dropped=dropped))
     seen = scrape(port)
     assert seen["reflexd_state", ("infer", "running")] == 1
-    assert seen["reflexd_work_total", ("infer", "a", "decided")] == 7
-    assert seen["reflexd_dropped_total", ("infer", "a", "deadline")] == 2
+    assert seen["reflexd_work_total", ("a", "infer", "decided")] == 7
+    assert seen["reflexd_dropped_total", ("a", "infer", "deadline")] == 2
     assert seen["reflexd_health_age_seconds", ("infer",)] > 0
     healths.take(Health(process="infer", pid=1, state="waiting", progress=1, at_ns=0))
     assert ("reflexd_state", ("infer", "running")) not in scrape(port)
