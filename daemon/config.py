@@ -163,6 +163,8 @@ class Infer(Section, frozen=True, kw_only=True):
         threads: threads of a worker's pool; workers x threads beyond the cores is refused.
         admission: ``refuse`` ends with the numbers when the agents cannot meet their deadlines, ``degrade``
             warns and goes on.
+        trial_s: a model that was activated while the agent acts is watched for so long, and taken back if it turns out
+            worse.
         ageing_ms: an agent below the top class rises by one class for each such time it has waited.
     """
 
@@ -171,6 +173,7 @@ class Infer(Section, frozen=True, kw_only=True):
     threads: Annotated[int, msgspec.Meta(ge=1, le=64)] = 1
     admission: Literal["refuse", "degrade"] = "refuse"
     ageing_ms: Millis = 500.0
+    trial_s: Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)] = 10.0
 
 
 class Gateway(Section, frozen=True, kw_only=True):

@@ -22,6 +22,8 @@ pass.)"""
 SHA256_PATTERN = r"^[0-9a-f]{64}\Z"
 
 Name = Annotated[str, msgspec.Meta(pattern=NAME_PATTERN)]
+NameOrNone = Annotated[str, msgspec.Meta(pattern=rf"\A\Z|{NAME_PATTERN}")]
+"""A name, or nothing."""
 Label = Annotated[str, msgspec.Meta(max_length=64)]
 """A name that the reader only compares with those it knows. No pattern: on the way to the actuator its regular
 expression costs 0.02 ms each time, and an unknown name is refused either way."""
@@ -169,7 +171,7 @@ class Health(Message, frozen=True, kw_only=True):
 # --- local commands ----------------------------------------------------------------------------------------
 
 Operation = Literal["estop", "clear", "arm", "disarm", "status"]
-AgentChange = Literal["status", "pause", "resume", "priority", "rate"]
+AgentChange = Literal["status", "pause", "resume", "priority", "rate", "activate", "rollback"]
 CommandId = Annotated[str, msgspec.Meta(min_length=8, max_length=64)]
 COMMAND_EXPIRY_MS = 1000
 """How long the command line lets a command wait before it must not run any more."""
@@ -212,16 +214,22 @@ class Command(Ordered, frozen=True, kw_only=True):
 
 
 class AgentCommand(Ordered, frozen=True, kw_only=True):
-    """A command to infer about an agent. ``value``: of ``priority`` (0 to 9) or ``rate`` (decisions a second)."""
+    """A command to infer about an agent.
+
+    ``value``: of ``priority`` (0 to 9) or ``rate`` (decisions a second). ``package``: of ``activate``, one of the
+    models folder; empty for the configured one.
+    """
 
     agent: Label
     change: AgentChange
     value: float | None = None
+    package: NameOrNone = ""
 
     @property
     def asks(self) -> str:
         """The change, of whom, to what."""
-        return " ".join(filter(None, (self.change, self.agent, "" if self.value is None else f"{self.value:g}")))
+        value = "" if self.value is None else f"{self.value:g}"
+        return " ".join(filter(None, (self.change, self.agent, value, self.package)))
 
 
 class CommandReply(Message, frozen=True, kw_only=True):

@@ -14,13 +14,13 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from daemon.messages import (
-    DESKS,
-    AgentChange,
     Applied,
     Count,
     Health,
     Label,
     Message,
+    Name,
+    NameOrNone,
     Nanoseconds,
     Operation,
     Refused,
@@ -38,6 +38,8 @@ STREAMS: tuple[StreamName, ...] = ("log", "telemetry")
 RequestId = Annotated[str, msgspec.Meta(min_length=8, max_length=36)]
 MAX_RECORDS = 1000
 """Records in one reply."""
+PART_BYTES = 48 * 1024
+"""Bytes of a package in one request."""
 MAX_TEXT = 2048
 """Letters of a log record."""
 
@@ -115,11 +117,14 @@ class Valve(Ask, frozen=True, kw_only=True):
 
 
 class ChangeAgent(Ask, frozen=True, kw_only=True):
-    """Pause, resume, prioritise or pace an agent; answered by :class:`Outcomes`. ``value`` as in AgentCommand."""
+    """Pause, resume, prioritise or pace an agent; answered by :class:`Outcomes`.
+
+    ``value`` goes with ``priority`` (0 to 9) and ``rate`` (decisions a second).
+    """
 
     needs: ClassVar[Role] = "operate"
     agent: Label
-    change: AgentChange
+    change: Literal["status", "pause", "resume", "priority", "rate"]
     value: float | None = None
 
 
@@ -161,7 +166,68 @@ class CheckConfig(Ask, frozen=True, kw_only=True):
     """Read the device's configuration file anew, without using it; answered by the detail alone."""
 
 
-Anything = Status | Valve | ChangeAgent | Log | Backfill | Picture | CheckConfig
+class Activate(Ask, frozen=True, kw_only=True):
+    """Have an agent act by a package of the models folder, empty for the configured one; answered by :class:`Outcomes`.
+
+    Done means begun: it is checked, acts, is on trial for some seconds and taken back if it turns out worse. The state
+    in the outcome, of this and of ``ChangeAgent`` with ``status``, says how far it is.
+    """
+
+    needs: ClassVar[Role] = "admin"
+    agent: Label
+    package: NameOrNone = ""
+
+
+class Rollback(Ask, frozen=True, kw_only=True):
+    """Back to the model an agent acted by before; as :class:`Activate`."""
+
+    needs: ClassVar[Role] = "admin"
+    agent: Label
+
+
+class ListModels(Ask, frozen=True, kw_only=True):
+    """The packages that can be activated; answered by :class:`Models`."""
+
+
+class PushModel(Ask, frozen=True, kw_only=True):
+    """A part of a package's file, parts in order; a part sent again changes nothing. Answered by the detail alone."""
+
+    needs: ClassVar[Role] = "admin"
+    package: Name
+    file: Literal["manifest.json", "model.pte", "goldens.bin"]
+    offset: Count
+    data: Annotated[bytes, msgspec.Meta(max_length=PART_BYTES)]
+
+
+class FinishModel(Ask, frozen=True, kw_only=True):
+    """All parts are there: check them against the manifest's hashes. Answered by the detail alone."""
+
+    needs: ClassVar[Role] = "admin"
+    package: Name
+
+
+class RemoveModel(Ask, frozen=True, kw_only=True):
+    """Remove a package that no agent acts by. Answered by the detail alone."""
+
+    needs: ClassVar[Role] = "admin"
+    package: Name
+
+
+Anything = (
+    Status
+    | Valve
+    | ChangeAgent
+    | Activate
+    | Rollback
+    | ListModels
+    | PushModel
+    | FinishModel
+    | RemoveModel
+    | Log
+    | Backfill
+    | Picture
+    | CheckConfig
+)
 
 
 # --- what a client gets -------------------------------------------------------------------------------------
@@ -208,7 +274,23 @@ class PictureTaken(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", 
     view: Text
 
 
-Result = Processes | Outcomes | Records | PictureTaken
+class ModelThere(msgspec.Struct, frozen=True, kw_only=True):
+    """A package of the models folder. ``detail``: what is wrong with it."""
+
+    package: Label
+    model: Label = ""
+    sha256: Label = ""
+    bytes: Count = 0
+    detail: Text = ""
+
+
+class Models(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
+    """The packages of the models folder."""
+
+    models: list[ModelThere]
+
+
+Result = Processes | Outcomes | Records | PictureTaken | Models
 
 Reason = Literal[
     "",
@@ -268,7 +350,7 @@ class Reply(Message, frozen=True, kw_only=True):
     result: Result | None = None
 
 
-REQUESTS = Topic(carries=(ClientHello, Request), binds="subscriber", max_bytes=DESKS["command"].max_bytes)
+REQUESTS = Topic(carries=(ClientHello, Request), binds="subscriber", max_bytes=PART_BYTES + 4096)
 """What the gateway accepts (a ROUTER; clients are DEALERs, one part a message)."""
 ANSWERS = Topic(carries=(GatewayWelcome, Reply), max_bytes=4 * 1024 * 1024)
 """What a client gets back."""

@@ -37,6 +37,8 @@ class RuntimeFolder:
     def __init__(self, daemon: Daemon) -> None:
         self.folder = Path(daemon.runtime) if daemon.runtime else runtime_root() / daemon.name
         self.state = Path(daemon.state) if daemon.state else _state_root() / daemon.name
+        self.models = self.state.parent / "models"
+        """Packages an agent can be told to act by while it runs; of all daemons of this user."""
 
     def create(self) -> None:
         """Make the folders, for this user only.

@@ -29,6 +29,7 @@ PURE = [
     "gateway/reception.py",
     "gateway/replies.py",
     "infer/change.py",
+    "infer/trial.py",
     "views.py",
     "restart.py",
     "table.py",

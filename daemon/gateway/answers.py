@@ -90,6 +90,11 @@ def check(request: Request, path: Path) -> Reply:
     return Reply(id=request.id, status="done", detail=f"{path}: good; it takes effect at the next start")
 
 
+def packages_in_use(state: Path) -> set[str]:
+    """Packages that agents have been told to act by."""
+    return {path.read_text(encoding="utf-8").strip() for path in state.glob("*.model")}
+
+
 def _log_record(numbered: Numbered) -> LogRecord:
     assert isinstance(numbered.record, LogRecord)  # noqa: S101 - the log's book has no other
     return numbered.record

@@ -9,8 +9,10 @@ from daemon.gateway.clients import Client
 from daemon.gateway.forward import Forwarder
 from daemon.gateway.reception import Answer
 from daemon.gateway.replies import failed, together
-from daemon.messages import AgentCommand, Command, Ordered
-from daemon.remote import ChangeAgent, Outcome, Request, Valve
+from daemon.messages import AgentChange, AgentCommand, Command, Ordered
+from daemon.remote import Activate, ChangeAgent, Outcome, Request, Rollback, Valve
+
+AgentAsk = ChangeAgent | Activate | Rollback
 
 
 class Orders:
@@ -53,7 +55,7 @@ class Orders:
         names = dict.fromkeys(ask.actuators or self._valves)
         _send([self._valves[name] for name in names], order, request, answer)
 
-    def change(self, client: Client, request: Request, ask: ChangeAgent, answer: Answer) -> None:
+    def change(self, client: Client, request: Request, ask: AgentAsk, answer: Answer) -> None:
         """Change an agent."""
         order = AgentCommand(
             id=_inner_id(client, request),
@@ -61,10 +63,17 @@ class Orders:
             expires_ns=request.expires_ns,
             who=_who(client),
             agent=ask.agent,
-            change=ask.change,
-            value=ask.value,
+            change=_change(ask),
+            value=ask.value if isinstance(ask, ChangeAgent) else None,
+            package=ask.package if isinstance(ask, Activate) else "",
         )
         _send([self._agents], order, request, answer)
+
+
+def _change(ask: AgentAsk) -> AgentChange:
+    if isinstance(ask, ChangeAgent):
+        return ask.change
+    return "activate" if isinstance(ask, Activate) else "rollback"
 
 
 def _send(forwarders: list[Forwarder], order: Ordered, request: Request, answer: Answer) -> None:

@@ -6,6 +6,7 @@ also after its time; this is how a client finds out what came of a request whose
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import msgspec
 
 from daemon.gateway.clients import Client
 from daemon.gateway.replies import refused
-from daemon.remote import Ask, Picture, Reply, Request, Valve
+from daemon.remote import Ask, Picture, PushModel, Reply, Request, Valve
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +41,8 @@ class _Known:
     """A request seen before."""
 
     def __init__(self, request: Request) -> None:
-        self.ask = request.ask
+        self.digest, self.words = _digest(request.ask), _words(request.ask)
+        self.recorded = _is_recorded(request.ask)
         self.reply: Reply | None = None
         self.waiting: list[Answer] = []
 
@@ -94,8 +96,8 @@ class Reception:
         self._forget()
 
     def _again(self, known: _Known, request: Request, answer: Answer) -> None:
-        if known.ask != request.ask:
-            text = f"id {request.id} was used for {_words(known.ask)} before: give every request an id of its own"
+        if known.digest != _digest(request.ask):
+            text = f"id {request.id} was used for {known.words} before: give every request an id of its own"
             answer(refused(request, "reused", text))
         elif known.reply is not None:
             answer(known.reply)
@@ -128,8 +130,8 @@ class Reception:
         known.reply = reply
         account.under_way -= 1
         self._bytes += _size(reply)
-        if _is_recorded(known.ask):
-            logger.warning("%s by %s: %s: %s", _words(known.ask), client.name, reply.status, reply.detail)
+        if known.recorded:
+            logger.warning("%s by %s: %s: %s", known.words, client.name, reply.status, reply.detail)
         for answer in known.waiting:
             answer(reply)
         known.waiting.clear()
@@ -146,16 +148,26 @@ class Reception:
 
 def _is_recorded(ask: Ask) -> bool:
     """Who asked for it is said in the log."""
-    return isinstance(ask, Picture) or (ask.needs != "observe" and getattr(ask, "operation", "") != "status")
+    return not isinstance(ask, PushModel) and (isinstance(ask, Picture) or _commands(ask))
+
+
+def _commands(ask: Ask) -> bool:
+    return ask.needs != "observe" and getattr(ask, "operation", "") != "status"
 
 
 def _stops(ask: Ask) -> bool:
     return isinstance(ask, Valve) and ask.operation in ("estop", "disarm")
 
 
+def _digest(ask: Ask) -> bytes:
+    """Stands for the whole of an ask, which may be large."""
+    return hashlib.sha256(msgspec.msgpack.encode(ask)).digest()
+
+
 def _words(ask: Ask) -> str:
     """An ask for people: its name and what is not as by default."""
-    fields = [f"{name}={value}" for name, value in msgspec.structs.asdict(ask).items() if value]
+    values = {name: value for name, value in msgspec.structs.asdict(ask).items() if value and name != "data"}
+    fields = [f"{name}={value}" for name, value in values.items()]
     return " ".join([type(ask).__name__, *fields])
 
 

@@ -24,7 +24,8 @@ from daemon.gateway import answers
 from daemon.gateway.clients import LOCAL, AllowList, Client
 from daemon.gateway.doors import Asked, Door, Doorkeeper
 from daemon.gateway.logs import open_logs
-from daemon.gateway.orders import Orders
+from daemon.gateway.models import ModelsFolder
+from daemon.gateway.orders import AgentAsk, Orders
 from daemon.gateway.reception import Answer, Reception
 from daemon.gateway.replies import done
 from daemon.gateway.slow import SlowAnswers
@@ -37,13 +38,16 @@ from daemon.remote import (
     REQUESTS,
     ActuatorRecord,
     Backfill,
-    ChangeAgent,
     CheckConfig,
     ClientHello,
+    FinishModel,
     GatewayWelcome,
     HealthRecord,
+    ListModels,
     Log,
     Picture,
+    PushModel,
+    RemoveModel,
     Reply,
     Request,
     Status,
@@ -96,6 +100,7 @@ class Gateway:
         self._applied = {actuator: bus.subscriber("applied", actuator) for actuator in plan.config.actuators}
         self._health = [bus.subscriber("health", process) for process in _processes(plan)]
         self._slow = SlowAnswers()
+        self._models = ModelsFolder(runtime.models)
         poller.register(self._slow.wake.fileno(), zmq.POLLIN)
         for topic in (*self._applied.values(), *self._health):
             poller.register(topic.socket, zmq.POLLIN)
@@ -218,7 +223,7 @@ class Gateway:
         ask = request.ask
         if isinstance(ask, Valve):
             self._orders.command(client, request, ask, answer)
-        elif isinstance(ask, ChangeAgent):
+        elif isinstance(ask, AgentAsk):
             self._orders.change(client, request, ask, answer)
         elif isinstance(ask, Status):
             answer(done(request, self._healths.report(time.monotonic_ns())))
@@ -228,8 +233,22 @@ class Gateway:
             self._find(request, ask, answer)
         elif isinstance(ask, Picture):
             self._slow.add(request, answer, lambda: done(request, answers.take_picture(self._runtime.folder, ask)))
+        elif isinstance(ask, ListModels):
+            self._slow.add(request, answer, lambda: done(request, self._models.list()))
+        elif isinstance(ask, PushModel | FinishModel | RemoveModel):
+            self._slow.add(request, answer, lambda: self._change_models(request, ask))
         elif isinstance(ask, CheckConfig):
             self._slow.add(request, answer, lambda: answers.check(request, self._plan.path))
+
+    def _change_models(self, request: Request, ask: PushModel | FinishModel | RemoveModel) -> Reply:
+        """In the thread of slow answers, one after the other."""
+        if isinstance(ask, PushModel):
+            detail = self._models.push(ask)
+        elif isinstance(ask, FinishModel):
+            detail = self._models.finish(ask.package)
+        else:
+            detail = self._models.remove(ask.package, answers.packages_in_use(self._runtime.state))
+        return Reply(id=request.id, status="done", detail=detail)
 
     def _find(self, request: Request, ask: Log, answer: Answer) -> None:
         """In what is kept in memory, or beyond it, which takes its time."""

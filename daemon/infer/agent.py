@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from daemon.config import Agent
 from daemon.infer.decode import Decision, Decoder
@@ -23,21 +23,26 @@ LOG_EVERY = 100
 """Of drops with the same reason the first and every hundredth is logged; all are counted."""
 
 
+class Model(NamedTuple):
+    """What an agent acts by: a package, its manifest, and its name in the workers; agents of one package share it."""
+
+    package: Path
+    manifest: Manifest
+    name: str
+
+
 class AgentRun:
     """State of an agent.
 
     Args:
         name: its name.
         config: its table of the configuration.
-        manifest: of its package.
-        package: folder of its package.
-        model: name of its model in the workers; agents of one package share it.
+        model: what it acts by.
         period_ns: frame period of its source.
     """
 
-    def __init__(self, name: str, config: Agent, manifest: Manifest, package: Path, model: str, period_ns: int) -> None:
-        self.name, self.config, self.manifest = name, config, manifest
-        self.package, self.model = package, model
+    def __init__(self, name: str, config: Agent, model: Model, period_ns: int) -> None:
+        self.name, self.config, self._period_ns = name, config, period_ns
         self.field = {"AGENT": name}
         """Of its records in the journal, to search for."""
         self.state: Literal["verifying", "loading", "ready", "refused"] = "verifying"
@@ -46,15 +51,25 @@ class AgentRun:
         """By a command: it decides nothing until it is resumed."""
         self.decided = self.not_due = 0
         self.dropped: Counter[str] = Counter()
-        self._encoder, self._decoder = Encoder(manifest, period_ns), Decoder(manifest)
+        self.switch(model)
+
+    def switch(self, model: Model) -> None:
+        """Act by another model from the next inference on; its history begins anew."""
+        self.acting, manifest = model, model.manifest
+        self._encoder, self._decoder = Encoder(manifest, self._period_ns), Decoder(manifest)
         spec = manifest.history
-        self.gate = _change_gate(config, manifest)
+        self.gate = _change_gate(self.config, manifest)
         self.history = History(spec.shape[1], spec.padding_token, manifest.actions) if spec else History(1, 0, [])
+
+    @property
+    def model(self) -> str:
+        """Name in the workers of the model it acts by."""
+        return self.acting.name
 
     def refuse(self, why: str) -> None:
         """The package must not act; the other agents go on."""
         self.state, self.detail = "refused", why
-        logger.error("agent %s refused: %s: %s", self.name, self.package, why, extra=self.field)
+        logger.error("agent %s refused: %s: %s", self.name, self.acting.package, why, extra=self.field)
 
     def drop(self, reason: Drop, detail: str) -> None:
         """Count an observation or request that goes no further."""

@@ -38,7 +38,8 @@ class Gate:
         self._config, self._agents, self._pool, self._poller = config, agents, pool, poller
         # Unmeasured: what admits an agent are the times of the worker that will run it.
         self._checks = {
-            agent.model: Verification(worker, agent.package, config.infer.threads, measured=False) for agent in agents
+            agent.model: Verification(worker, agent.acting.package, config.infer.threads, measured=False)
+            for agent in agents
         }
         for check in self._checks.values():
             check.start()
@@ -86,7 +87,7 @@ class Gate:
             else:
                 agent.refuse(verdict.detail)
         if verdict.ok:
-            package, threads = str(sharing[0].package), self._config.infer.threads
+            package, threads = str(sharing[0].acting.package), self._config.infer.threads
             self._pool.add_model(
                 LoadModel(model=model, package=package, manifest_sha256=verdict.manifest_sha256, threads=threads),
                 now_ns,

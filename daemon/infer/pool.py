@@ -42,6 +42,9 @@ MAX_LOST_IN_A_ROW = 3
 that way with no model at work make infer give up and let its supervisor start it anew."""
 
 
+RETIRED_MOST = 4
+"""Models nobody needs that a worker may hold."""
+
 Result = RunDone | RunFailed
 """How a request ends."""
 
@@ -125,6 +128,27 @@ class WorkerPool:
         """What the first worker that has the model measured."""
         return next((worker.loaded[model] for worker in self._workers if model in worker.loaded), None)
 
+    def loaded_by_all(self, model: str) -> ModelLoaded | None:
+        """What was measured, once every worker has the model."""
+        return self.loaded(model) if all(model in worker.loaded for worker in self._workers) else None
+
+    def retire(self, model: str) -> None:
+        """The model is not needed any more: workers that start anew do not load it.
+
+        Those that have it keep its memory until :meth:`recycle`: ExecuTorch's is freed with the process alone.
+        """
+        self._models.pop(model, None)
+        self.load_failures.pop(model, None)
+
+    def recycle(self, now_ns: int) -> bool:
+        """Replace one idle worker that holds too many models nobody needs; True once there is none to replace."""
+        full = [worker for worker in self._workers if len(worker.loaded.keys() - self._models.keys()) > RETIRED_MOST]
+        idle = next((worker for worker in full if worker.idle), None)
+        if idle is not None and all(worker.said_hello for worker in self._workers):
+            logger.info("worker %d: started anew to free the models it no longer needs", idle.index)
+            self._restart(idle, now_ns)
+        return not full
+
     def can_run(self, model: str) -> bool:
         """A worker is free and has the model."""
         return self._free(model) is not None
@@ -187,6 +211,11 @@ class WorkerPool:
         self._poller.register(worker.descriptor, zmq.POLLIN)
         return worker
 
+    def _restart(self, worker: WorkerProcess, now_ns: int) -> None:
+        self._poller.unregister(worker.descriptor)
+        worker.kill()
+        self._workers[self._workers.index(worker)] = self._start(worker.index, now_ns)
+
     def _free(self, model: str) -> WorkerProcess | None:
         for worker in self._workers:
             if worker.idle and model in worker.loaded:
@@ -230,11 +259,9 @@ class WorkerPool:
 
     def _replace(self, worker: WorkerProcess, why: str, now_ns: int) -> Iterator[tuple[Job, RunFailed]]:
         logger.warning("worker %d (pid %d) lost: %s", worker.index, worker.process.pid, why)
-        self._poller.unregister(worker.descriptor)
-        worker.kill()
         self.replaced += 1
         self._blame(worker, why)
-        self._workers[self._workers.index(worker)] = self._start(worker.index, now_ns)
+        self._restart(worker, now_ns)
         if worker.job is not None:
             job = worker.job
             yield job, RunFailed(request=job.request, model=job.model, reason="worker_lost", detail=why)

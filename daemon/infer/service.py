@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Literal
 
@@ -12,7 +13,8 @@ import zmq
 from daemon.bus import Bus
 from daemon.desk import CommandDesk
 from daemon.frames import Frame
-from daemon.infer.agent import AgentRun
+from daemon.infer.agent import AgentRun, Model
+from daemon.infer.choice import Choices
 from daemon.infer.control import AgentControl
 from daemon.infer.decode import Decision, Undecidable
 from daemon.infer.encode import Observation
@@ -20,7 +22,8 @@ from daemon.infer.gate import Gate
 from daemon.infer.pool import Job, WorkerPool
 from daemon.infer.schedule import Scheduler, Waiting
 from daemon.infer.source import SourceReader, ViewReader
-from daemon.messages import ActionProposal, AgentCommand, Applied, RunDone, RunFailed
+from daemon.infer.swap import Swaps, chosen
+from daemon.messages import ActionProposal, AgentCommand, Applied, Refused, RunDone, RunFailed
 from daemon.plan import Plan
 from daemon.process import Ready, Report
 from daemon.runtime import RuntimeFolder
@@ -37,12 +40,26 @@ class Infer:
 
     def __init__(self, plan: Plan, runtime: RuntimeFolder, name: str, bus: Bus, poller: zmq.Poller) -> None:
         self._config = plan.config
-        self._agents = {agent.name: agent for agent in _agents(plan)}
+        self._agents = {agent.name: agent for agent in _agents(plan, Choices(runtime.state, runtime.models))}
         worker = choose_worker(self._config.infer.worker)
         self._pool = WorkerPool(worker, self._config.infer.workers, runtime.rings, poller, time.monotonic_ns())
         self._gate = Gate(self._config, worker, self._all(), self._pool, poller)
         self._scheduler = Scheduler(self._config.agents, round(self._config.infer.ageing_ms * 1e6))
-        control = AgentControl(self._config, self._agents, self._scheduler, self._gate.p99_ms)
+        choices = Choices(runtime.state, runtime.models)
+        self._refused: dict[str, Counter[str]] = {agent: Counter() for agent in self._agents}
+        """Proposals that valves have refused, by agent and reason."""
+        self._swaps = Swaps(
+            lambda: control.config,
+            worker,
+            self._pool,
+            poller,
+            choices,
+            self._gate.p99_ms,
+            self._refused.__getitem__,
+        )
+        control = AgentControl(
+            self._config, self._agents, self._scheduler, self._gate.p99_ms, self._swaps, plan.package
+        )
         self._desk = CommandDesk[AgentCommand](int.from_bytes(os.urandom(7)), control.operate, control.describe)
         self._commands = bus.command_server("agents", name)
         poller.register(self._commands.socket, zmq.POLLIN)
@@ -51,7 +68,7 @@ class Infer:
         ]
         self._looking: dict[tuple[str, str], list[AgentRun]] = {}
         for agent in self._all():
-            self._looking.setdefault((agent.config.source, agent.manifest.frame.view.name), []).append(agent)
+            self._looking.setdefault((agent.config.source, agent.acting.manifest.frame.view.name), []).append(agent)
         actuators = {agent.actuator for agent in self._config.agents.values()}
         self._applied = {actuator: bus.subscriber("applied", actuator) for actuator in actuators}
         self._proposals = {actuator: bus.publisher("proposal", actuator) for actuator in actuators}
@@ -69,6 +86,7 @@ class Infer:
             self._progress += 1
             self._finish(job, result, now_ns)
         self._gate.turn(now_ns)
+        self._swaps.turn(now_ns)
         self._take_applied(ready)
         for source in self._sources:
             if source.topic.socket in ready:
@@ -96,6 +114,7 @@ class Infer:
 
     def shutdown(self) -> None:
         """End workers and checks."""
+        self._swaps.close()
         self._gate.close()
         self._pool.close()
 
@@ -113,7 +132,9 @@ class Infer:
     def _take_applied(self, ready: Ready) -> None:
         for actuator, topic in self._applied.items():
             for message in topic.receive() if topic.socket in ready else ():
-                if isinstance(message, Applied):
+                if isinstance(message, Refused) and message.agent in self._refused:
+                    self._refused[message.agent][message.reason] += 1
+                elif isinstance(message, Applied):
                     for agent in self._all():
                         if agent.config.actuator == actuator:
                             agent.history.applied(message)
@@ -174,6 +195,9 @@ class Infer:
         if now_ns >= job.waiting.deadline_ns:
             agent.drop("deadline", "computed too late")
             return
+        if job.model != agent.model:
+            agent.drop("superseded", "another model acts now")
+            return
         if isinstance(result, RunFailed):
             agent.drop(result.reason, result.detail)
             return
@@ -202,18 +226,24 @@ class Infer:
 
     def _due_ns(self, now_ns: int) -> int:
         running = [job.waiting.deadline_ns for job in self._pool.running() if job.request not in self._late]
-        due = [self._pool.due_ns(now_ns), self._scheduler.next_deadline_ns(), self._gate.due_ns(now_ns), *running]
+        due = [
+            self._pool.due_ns(now_ns),
+            self._scheduler.next_deadline_ns(),
+            self._gate.due_ns(now_ns),
+            self._swaps.due_ns(now_ns),
+            *running,
+        ]
         return min(time_ns for time_ns in due if time_ns is not None)
 
 
-def _agents(plan: Plan) -> list[AgentRun]:
+def _agents(plan: Plan, choices: Choices) -> list[AgentRun]:
     models: dict[Path, str] = {}
     agents = []
     for name, config in plan.config.agents.items():
-        package, manifest = plan.package(name), plan.manifests[name]
+        package, manifest = chosen(choices, name, plan.package(name), plan.manifests[name])
         model = models.setdefault(package, f"{manifest.name[:24]}-{len(models)}")
         period_ns = round(1e9 / plan.frame_rate(config.source))
-        agents.append(AgentRun(name, config, manifest, package, model, period_ns))
+        agents.append(AgentRun(name, config, Model(package, manifest, model), period_ns))
     return agents
 
 

@@ -1,0 +1,82 @@
+"""A daemon with a gateway, run for a test."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from daemon.client import Address
+from tests.configs import acting
+from tests.system.game import REFLEXD
+
+HEAD = """
+[daemon]
+name = "test"
+runtime = "{folder}/run"
+state = "{folder}/state"
+[sources.cam]
+kind = "synthetic"
+width = 64
+height = 48
+[gateway]
+{gateway}
+[infer]
+{infer}
+"""
+PATIENCE_S = 60.0
+
+
+class Running:
+    """The daemon.
+
+    Attributes:
+        folder: has its log (``log``), its folders (``run``, ``state``, ``models``) and its configuration.
+        process: its supervisor.
+    """
+
+    def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
+        self.folder, self.process = folder, process
+
+    @property
+    def address(self) -> Address:
+        """Of its gateway, on this machine."""
+        return Address.local(str(self.folder / "run"))
+
+    def pid(self, process: str) -> int:
+        """Of one of its processes."""
+        return int((self.folder / "run/locks" / process).read_text())
+
+    def log(self) -> str:
+        """What it has written so far."""
+        return (self.folder / "log").read_text()
+
+
+@contextmanager
+def running(folder: Path, package: Path, *, gateway: str = "", infer: str = "") -> Iterator[Running]:
+    """Run agent ``good`` with actuator ``arm``; the gateway is there when this begins, and all has ended well after.
+
+    Args:
+        folder: a short path.
+        package: of the agent.
+        gateway, infer: lines of these tables.
+    """
+    text = HEAD.format(folder=folder, gateway=gateway, infer=infer) + acting("good", "arm", str(package))
+    (folder / "test.toml").write_text(text)
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen([REFLEXD, "run", str(folder / "test.toml"), "--plain"], stderr=log)
+    found = Running(folder, process)
+    try:
+        until = time.monotonic() + PATIENCE_S
+        while not all((folder / "run" / name).exists() for name in ("requests@gateway", "agents@infer")):
+            assert time.monotonic() < until, found.log()
+            assert process.poll() is None, found.log()
+            time.sleep(0.02)
+        yield found
+        process.terminate()
+        assert process.wait(timeout=10) == 0, found.log()
+    finally:
+        process.kill()
+        process.wait()
