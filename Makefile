@@ -8,7 +8,7 @@ SYSTEM_PACKAGES = $(shell $(PYTHON) -c 'import importlib.util as u; print("--sys
 MACHINE := $(shell uname -m)
 VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' daemon/__init__.py)
 
-.PHONY: help venv demo test worker worker-aarch64 worker-files deb deb-amd64 deb-arm64 lint tidy bench soak lab parity evaluate export clean
+.PHONY: help venv demo test worker worker-aarch64 worker-files deb deb-amd64 deb-arm64 lint tidy bench soak lab lab-amd64 parity evaluate export clean
 
 help: ## this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -120,6 +120,9 @@ soak: .venv/dev.stamp ## half an hour of two agents with every fault injected; S
 
 lab: .venv/dev.stamp deb ## in Debian roots of its own, as root: the services under a real systemd, a real Picamera2
 	$(BIN)/python -m pytest -m lab -s tests/lab
+
+lab-amd64: .venv/dev.stamp deb-amd64 ## of that, the package and its services on Debian 12 and 13: four minutes
+	$(BIN)/python -m pytest -m lab tests/lab/systemd -k "not arm64"
 
 parity: .venv/dev.stamp ## 2,000 recorded observations on every worker, the emulated ones too; half an hour
 	PARITY_FRAMES=2000 $(BIN)/python -m pytest -s tests/infer/test_workers_agree.py

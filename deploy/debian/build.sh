@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes dist/reflexd_VERSION_ARCH.deb: deploy/debian/build.sh amd64|arm64, by `make deb`. Either is made on either machine:
-# the worker is there already (`make worker`, `make worker-aarch64`), and nothing else is compiled.
+# Makes dist/reflexd_VERSION_ARCH.deb: deploy/debian/build.sh amd64|arm64, by `make deb`. The worker for it is there
+# already (`make worker`, `make worker-aarch64`), and nothing else is compiled.
 set -eu
 arch=$1
 case $arch in
