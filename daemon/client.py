@@ -12,6 +12,7 @@ import socket as sockets
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 import msgspec
@@ -38,7 +39,10 @@ TIMEOUT_S = 2.0
 GRACE_S = 1.0
 """After that, how long a client asks what became of it."""
 TRY_S = 0.3
-"""How long one try waits before it comes by a new connection."""
+"""How long one try waits before it comes by a new connection; also the pause after a handshake that failed, which costs
+the device a millisecond each."""
+HANDSHAKES = 3
+"""Failed handshakes after which the keys are taken to be wrong."""
 _HANDSHAKE_FAILED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
 _HANDSHAKE_EVENTS = _HANDSHAKE_FAILED | zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_SUCCEEDED
 _EVENTS = _HANDSHAKE_EVENTS | zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED
@@ -97,7 +101,11 @@ class Address(msgspec.Struct, frozen=True):
         return cls(f"tcp://{host}:{port}", f"tcp://{host}:{port + 1}", server, client)
 
     def open(self, context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
-        """A socket with keys and limits, not yet connected."""
+        """A socket with keys and limits, not yet connected.
+
+        Raises:
+            NoGateway: the server key is none.
+        """
         socket: zmq.Socket[bytes] = context.socket(kind)
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.IMMEDIATE, 1)
@@ -105,10 +113,35 @@ class Address(msgspec.Struct, frozen=True):
         socket.setsockopt(zmq.RECONNECT_IVL, 50)
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)
         if self.server and self.client is not None:
-            socket.curve_serverkey = self.server.encode()
+            try:
+                with _usable(f"server key {self.server!r}"):
+                    socket.curve_serverkey = self.server.encode()
+            except NoGateway:
+                socket.close(0)
+                raise
             socket.curve_publickey = self.client.public.encode()
             socket.curve_secretkey = self.client.secret.encode()
         return socket
+
+    @staticmethod
+    def connect(socket: zmq.Socket[bytes], where: str) -> None:
+        """Begin to connect.
+
+        Raises:
+            NoGateway: no gateway can have such an address.
+        """
+        with _usable(where):
+            socket.connect(where)
+
+
+@contextmanager
+def _usable(what: str) -> Iterator[None]:
+    """What ZeroMQ does not take is told in words."""
+    try:
+        yield
+    except zmq.ZMQError as error:
+        why = os.strerror(error.errno or 0)
+        raise NoGateway(f"{what}: no gateway can have this: {why}: nothing was done") from None
 
 
 class _Line:
@@ -117,7 +150,11 @@ class _Line:
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]], address: Address) -> None:
         self.socket = address.open(context, zmq.DEALER)
         self._monitor: zmq.Socket[bytes] = self.socket.get_monitor_socket(_EVENTS)
-        self.socket.connect(address.requests)
+        try:
+            address.connect(self.socket, address.requests)
+        except NoGateway:
+            self.close()
+            raise
         self.connected = self.failed = self.shaken = False
 
     def send(self, data: bytes, until_s: float) -> bool:
@@ -170,6 +207,7 @@ class Client:
         self._address, self._who = address, who or _who()
         self._context = zmq.Context()
         self._line: _Line | None = None
+        self._pause_until_s = 0.0
         self._ahead_ns = 0
         self.welcome: GatewayWelcome | None = None
         """What the gateway said of itself last."""
@@ -193,16 +231,16 @@ class Client:
             NotLetIn: the keys do not fit.
         """
         until_s = time.monotonic() + timeout_s
-        failed = connected = False
-        while time.monotonic() < until_s:
+        failed, connected = 0, False
+        while time.monotonic() < until_s and failed < HANDSHAKES:
             line = self._open_line()
             welcome = self._say_hello(line, min(until_s, time.monotonic() + max(TRY_S, timeout_s / 3)))
             if welcome is not None:
                 self.welcome = welcome
                 return welcome
-            failed, connected = failed or line.failed, connected or line.connected
+            failed, connected = failed + line.failed, connected or line.connected
             self._drop_line()
-        raise self._absent(failed, connected, timeout_s)
+        raise self._absent(failed > 0, connected, timeout_s)
 
     def ask(self, ask: Anything, timeout_s: float = TIMEOUT_S, identity: str = "") -> Reply:
         """Have something done, once, and return the reply, whose status is ``done`` or ``partial``.
@@ -298,11 +336,13 @@ class Client:
 
     def _open_line(self) -> _Line:
         if self._line is None:
+            time.sleep(max(0.0, self._pause_until_s - time.monotonic()))
             self._line = _Line(self._context, self._address)
         return self._line
 
     def _drop_line(self) -> None:
         if self._line is not None:
+            self._pause_until_s = time.monotonic() + TRY_S if self._line.failed else 0.0
             self._line.close()
             self._line = None
 
@@ -313,15 +353,22 @@ class Listener:
     Args:
         address: where the gateway is.
         streams: which of them.
+
+    Raises:
+        NoGateway: no gateway can have such an address or key.
     """
 
     def __init__(self, address: Address, streams: list[StreamName]) -> None:
         self._context = zmq.Context()
-        self._socket = address.open(self._context, zmq.SUB)
-        self._socket.setsockopt(zmq.RCVHWM, STREAM.queue)
-        for name in streams:
-            self._socket.setsockopt(zmq.SUBSCRIBE, name.encode())
-        self._socket.connect(address.stream)
+        try:
+            self._socket = address.open(self._context, zmq.SUB)
+            self._socket.setsockopt(zmq.RCVHWM, STREAM.queue)
+            for name in streams:
+                self._socket.setsockopt(zmq.SUBSCRIBE, name.encode())
+            address.connect(self._socket, address.stream)
+        except NoGateway:
+            self._context.destroy(linger=0)
+            raise
 
     def receive(self, timeout_s: float) -> Iterator[StreamRecord | StreamMark]:
         """What has come, after waiting that long for the first."""
