@@ -28,6 +28,8 @@ Brightness = Annotated[float, msgspec.Meta(ge=0.0, le=255.0)]
 Step = Annotated[float, msgspec.Meta(gt=0.0, le=1e9)]
 WorkerKind = Literal["native", "python"]
 WorkerWanted = Literal["auto", WorkerKind]
+DEFAULT_PORT = 7390
+"""Of the gateway's requests."""
 
 
 class ConfigError(ValueError):
@@ -190,7 +192,7 @@ class Gateway(Section, frozen=True, kw_only=True):
     """
 
     listen: Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z.:_-]*\Z", max_length=64)] = ""
-    port: Annotated[int, msgspec.Meta(ge=1, le=65534)] = 7390
+    port: Annotated[int, msgspec.Meta(ge=1, le=65534)] = DEFAULT_PORT
     clients: str = ""
     metrics_port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from daemon.client import Client, Listener, RemoteError
-from daemon.remote import MAX_RECORDS, Backfill, Numbered, Records, StreamMark, StreamName, StreamRecord
+from daemon.remote import MAX_RECORDS, Backfill, LogRecord, Numbered, Records, StreamMark, StreamName, StreamRecord
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -19,11 +19,17 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class Sequence:
-    """Which numbers have been seen of one stream. Pure."""
+    """Which numbers have been seen of one stream. Pure.
 
-    def __init__(self) -> None:
-        self.epoch = 0
-        self.last = 0
+    Args:
+        seen: what is known already; by default one begins with the next record.
+    """
+
+    def __init__(self, seen: Records | None = None) -> None:
+        self.epoch, self.last = (seen.epoch, seen.last) if seen is not None else (0, 0)
+        logged = [found.record.at_us for found in seen.records if isinstance(found.record, LogRecord)] if seen else []
+        self.at_us = max(logged, default=0)
+        """Time of the last record of a log."""
 
     def missing(self, message: StreamRecord | StreamMark) -> tuple[int, int] | None:
         """First and last number missing before, or with, this message."""
@@ -40,7 +46,9 @@ class Sequence:
         self.last = message.number if isinstance(message, StreamMark) else message.number - 1
 
 
-def follow(client: Client, listener: Listener, stream: StreamName, timeout_s: float) -> Iterator[Numbered | Gap]:
+def follow(
+    client: Client, listener: Listener, stream: StreamName, timeout_s: float, sequence: Sequence | None = None
+) -> Iterator[Numbered | Gap]:
     """Yield the records of a stream in order, with none left out in silence, until nothing has come for that long.
 
     Args:
@@ -48,8 +56,9 @@ def follow(client: Client, listener: Listener, stream: StreamName, timeout_s: fl
         listener: of that stream alone.
         stream: its name.
         timeout_s: longer than the second between two marks; nothing for so long is a gateway that is gone.
+        sequence: what was seen before; it is kept up to date.
     """
-    sequence = Sequence()
+    sequence = sequence or Sequence()
     while True:
         heard = False
         for message in listener.receive(timeout_s):
@@ -63,16 +72,33 @@ def _with_what_is_missing(
     client: Client, stream: StreamName, sequence: Sequence, message: StreamRecord | StreamMark
 ) -> Iterator[Numbered | Gap]:
     if sequence.begins_anew(message):
-        if sequence.epoch:
-            yield Gap(0, 0, "the gateway was started anew; what it missed is in the log query")
+        restarted = sequence.epoch != 0
         sequence.begin(message)
+        if restarted:
+            yield Gap(0, 0, "the gateway was started anew; what nobody told it while it was gone")
+            yield from _since_restart(client, stream, sequence)
     missing = sequence.missing(message)
     if missing is not None:
         yield from _fill(client, stream, message.epoch, *missing)
         sequence.last = missing[1]
     if isinstance(message, StreamRecord) and message.number == sequence.last + 1:
         sequence.last = message.number
+        if isinstance(message.record, LogRecord):
+            sequence.at_us = message.record.at_us
         yield Numbered(number=message.number, record=message.record)
+
+
+def _since_restart(client: Client, stream: StreamName, sequence: Sequence) -> Iterator[Numbered | Gap]:
+    """What the new gateway has that comes after the last record seen of the old one."""
+    try:
+        there = client.ask(Backfill(stream=stream, first=2**62, last=2**62)).result
+    except RemoteError as error:
+        yield Gap(0, 0, f"not to be had: {error}")
+        return
+    assert isinstance(there, Records)  # noqa: S101 - what Backfill is answered by
+    for found in _fill(client, stream, sequence.epoch, there.oldest, sequence.last):
+        if isinstance(found, Gap) or not isinstance(found.record, LogRecord) or found.record.at_us > sequence.at_us:
+            yield found
 
 
 def _fill(client: Client, stream: StreamName, epoch: int, first: int, last: int) -> Iterator[Numbered | Gap]:

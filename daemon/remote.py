@@ -258,11 +258,12 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=
 class Records(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True):
     """Records found. Those older than what the gateway keeps in memory have the number 0.
 
-    ``oldest`` is the first number still to be had; ``more``: there were more than the reply takes.
+    ``oldest`` and ``last`` are the first and last number to be had; ``more``: there were more than the reply takes.
     """
 
     epoch: Count
     oldest: Count
+    last: Count
     records: list[Numbered]
     more: bool = False
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:  # it imports numpy and Pillow, a second on a Pi for which `re
 
 MAX_SOCKET_PATH = 107
 """Bytes of a Unix socket's path (sun_path, unix(7)), less the closing zero."""
+SERVICES_CONFIG = Path("/etc/reflexd/reflexd.toml")
+SERVICES_STATE = Path("/var/lib/reflexd")
+"""``StateDirectory=`` of the units."""
 SERVICES_RUNTIME = Path("/run/reflexd")
 """``RuntimeDirectory=`` of the units: where the daemons that systemd runs have their runtime folders."""
 

@@ -45,7 +45,8 @@ class Healths:
 def backfill(book: Book, epoch: int, ask: Backfill) -> Records:
     """The records a subscriber has missed, as far as they are still kept."""
     last = min(ask.last, ask.first + MAX_RECORDS - 1)
-    return Records(epoch=epoch, oldest=book.oldest, records=book.between(ask.first, last), more=ask.last > last)
+    records = book.between(ask.first, last)
+    return Records(epoch=epoch, oldest=book.oldest, last=book.last, records=records, more=ask.last > last)
 
 
 def needs_history(kept: list[Numbered], wanted: Log) -> bool:
@@ -53,7 +54,7 @@ def needs_history(kept: list[Numbered], wanted: Log) -> bool:
     return not kept or wanted.since_us < _log_record(kept[0]).at_us
 
 
-def find(kept: list[Numbered], epoch: int, oldest: int, wanted: Log, source: LogSource | None) -> Records:
+def find(kept: list[Numbered], epoch: int, wanted: Log, source: LogSource | None) -> Records:
     """The newest records that are wanted, oldest first; those before what is kept come from ``source``."""
     newest: deque[Numbered] = deque(maxlen=wanted.limit + 1)
     if source is not None:
@@ -64,7 +65,8 @@ def find(kept: list[Numbered], epoch: int, oldest: int, wanted: Log, source: Log
     newest.extend(numbered for numbered in kept if matches(_log_record(numbered), wanted))
     more = len(newest) > wanted.limit
     records = list(islice(newest, int(more), None))
-    return Records(epoch=epoch, oldest=oldest, records=records, more=more)
+    oldest, last = (kept[0].number, kept[-1].number) if kept else (1, 0)
+    return Records(epoch=epoch, oldest=oldest, last=last, records=records, more=more)
 
 
 def take_picture(runtime: Path, ask: Picture) -> PictureTaken:

@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
-import stat
 from pathlib import Path
 
 import msgspec
 
-from daemon.keys import PublicKey
-from daemon.messages import Name
+from daemon.allowlist import AllowListError, read_allow_list
 from daemon.remote import ROLES, Role
-from daemon.section import Section
 
 logger = logging.getLogger(__name__)
-
-
-class Trusted(Section, frozen=True, kw_only=True):
-    """``[clients.NAME]`` of the allow-list.
-
-    Attributes:
-        key: the client's public key.
-        role: ``observe``, ``operate`` or ``admin``; each may do what those before it may.
-        frames: it may see what the cameras see.
-    """
-
-    key: PublicKey
-    role: Role
-    frames: bool = False
-
-
-class _File(Section, frozen=True, kw_only=True):
-    clients: dict[Name, Trusted] = msgspec.field(default_factory=dict)
 
 
 class Client(msgspec.Struct, frozen=True):
@@ -49,58 +27,6 @@ class Client(msgspec.Struct, frozen=True):
 
 LOCAL = Client("local", "admin", True)
 """Whoever can open the sockets in the runtime folder: its owner and root."""
-
-
-class AllowListError(ValueError):
-    """An allow-list that cannot be used; the text says why and what to do."""
-
-
-def read_allow_list(path: Path) -> dict[str, Trusted]:
-    """The trusted clients by name; none if there is no file.
-
-    Raises:
-        AllowListError: others may write it, or it is not as it should be.
-    """
-    try:
-        status = path.stat()
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise AllowListError(f"{path}: cannot read the allow-list: {error.strerror}") from None
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise AllowListError(f"{path}: others may write the allow-list: chmod 600 {path}")
-    try:
-        clients = msgspec.toml.decode(data, type=_File).clients
-    except (ValueError, msgspec.MsgspecError) as error:
-        raise AllowListError(f"{path}: {error}") from None
-    if len({client.key for client in clients.values()}) != len(clients):
-        raise AllowListError(f"{path}: two clients have the same key: whose word is it then?")
-    return clients
-
-
-def write_allow_list(path: Path, clients: dict[str, Trusted]) -> None:
-    """Write the allow-list whole or not at all.
-
-    Raises:
-        OSError: not possible; what was there before is untouched.
-    """
-    tables = []
-    for name, client in sorted(clients.items()):
-        frames = str(client.frames).lower()
-        tables.append(f'[clients.{name}]\nkey = "{client.key}"\nrole = "{client.role}"\nframes = {frames}\n')
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write("\n".join(tables))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise
 
 
 class AllowList:

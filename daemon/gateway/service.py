@@ -11,12 +11,12 @@ import os
 import time
 from collections import Counter
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import zmq
 
 from daemon import __version__
+from daemon.allowlist import KEY_FILE, allow_list
 from daemon.bus import AT_ONCE, Bus
 from daemon.config import ConfigError
 from daemon.config import Gateway as Table
@@ -65,8 +65,6 @@ logger = logging.getLogger(__name__)
 REQUESTS_PER_TURN = 32
 LOOK_EVERY_NS = 100_000_000
 """Pause between two looks at the log and at the allow-list."""
-KEY_FILE = "gateway.key"
-ALLOW_LIST = "clients.toml"
 
 
 class Gateway:
@@ -85,7 +83,7 @@ class Gateway:
         epoch = int.from_bytes(os.urandom(7))
         self._epoch = epoch
         self._context = zmq.Context()
-        self._allowed = AllowList(allow_list_path(plan, runtime))
+        self._allowed = AllowList(allow_list(plan.path, plan.config, runtime.state))
         self._doorkeeper: Doorkeeper | None = None
         self._doors = [self._local_door(name), *self._remote_doors(table)]
         for door in self._doors:
@@ -252,13 +250,12 @@ class Gateway:
 
     def _find(self, request: Request, ask: Log, answer: Answer) -> None:
         """In what is kept in memory, or beyond it, which takes its time."""
-        book = self._streams.books["log"]
-        kept, oldest = book.all(), book.oldest
+        kept = self._streams.books["log"].all()
         if answers.needs_history(kept, ask):
-            work = partial(answers.find, kept, self._epoch, oldest, ask, self._log)
+            work = partial(answers.find, kept, self._epoch, ask, self._log)
             self._slow.add(request, answer, lambda: done(request, work()))
         else:
-            answer(done(request, answers.find(kept, self._epoch, oldest, ask, None)))
+            answer(done(request, answers.find(kept, self._epoch, ask, None)))
 
     # --- streams -------------------------------------------------------------------------------------------
 
@@ -282,12 +279,6 @@ class Gateway:
             logger.warning("the allow-list has changed: all clients from other machines must come in anew")
             for door in self._doors[1:]:
                 door.reopen_stream()
-
-
-def allow_list_path(plan: Plan, runtime: RuntimeFolder) -> Path:
-    """Where the allow-list is."""
-    table = plan.config.gateway
-    return plan.path.parent / table.clients if table is not None and table.clients else runtime.state / ALLOW_LIST
 
 
 def _metrics(table: Table, healths: answers.Healths) -> Metrics | None:

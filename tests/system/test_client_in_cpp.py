@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.gateway.clients import Trusted, write_allow_list
+from daemon.allowlist import Trusted, write_allow_list
 from daemon.keys import KeyPair, new_key, read_key
 from daemon.remote import Role
 from tests.configs import acting
