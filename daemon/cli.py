@@ -156,6 +156,19 @@ def _sources(_: argparse.Namespace) -> int:
     return 0
 
 
+def _doctor(arguments: argparse.Namespace) -> int:
+    import shutil
+
+    from daemon.doctor.examine import as_json, examine, failed, page
+    from daemon.doctor.machine import Machine
+    from daemon.doctor.setup import read_setup
+
+    findings = examine(Machine(), read_setup(arguments.config))
+    width = shutil.get_terminal_size((110, 24)).columns
+    print(as_json(findings) if arguments.json else page(findings, max(width, 60)))
+    return 1 if failed(findings) else 0
+
+
 def _snapshot(arguments: argparse.Namespace) -> int:
     from daemon.snapshot import SnapshotError, snapshot
 
@@ -212,6 +225,11 @@ def _parser() -> argparse.ArgumentParser:
 
     sources = commands.add_parser("sources", help="list cameras and their formats, and what is missing")
     sources.set_defaults(call=_sources)
+
+    doctor = commands.add_parser("doctor", help="say what this machine has and lacks for reflexd, and what to do")
+    doctor.add_argument("config", type=Path, nargs="?", metavar="CONFIG", help="by default that of the services")
+    doctor.add_argument("--json", action="store_true", help="for programs")
+    doctor.set_defaults(call=_doctor)
 
     picture = commands.add_parser("snapshot", help="save what a model sees of a running source as a PNG")
     picture.add_argument("source", metavar="SOURCE", help="a source or world of a running daemon")

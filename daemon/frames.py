@@ -204,9 +204,14 @@ def slot_bytes(view: View) -> int:
     return SLOT_HEADER + -(-view.nbytes // 64) * 64
 
 
-def _create(path: Path, view: View, slots: int, epoch: int) -> mmap.mmap:
+def ring_bytes(view: View, slots: int) -> int:
+    """Bytes of the file of a ring."""
     size = PAGE + slots * slot_bytes(view)
-    size += -size % PAGE
+    return size + -size % PAGE
+
+
+def _create(path: Path, view: View, slots: int, epoch: int) -> mmap.mmap:
+    size = ring_bytes(view, slots)
     fresh = path.with_name(path.name + ".new")
     try:
         with fresh.open("w+b") as file:

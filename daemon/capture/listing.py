@@ -43,7 +43,7 @@ def v4l2_lines(devices: Path, names: Path, offers: Callable[[Path], list[Offer]]
     own, lines = 0, []
     for node in nodes:
         name = _text(names / node.name / "name")
-        if name.startswith(_OF_LIBCAMERA):
+        if is_part_of_pi(name):
             own += 1
             continue
         lines += _device_lines(node, name, _stable(devices, node), offers)
@@ -54,6 +54,11 @@ def v4l2_lines(devices: Path, names: Path, offers: Callable[[Path], list[Offer]]
             f"  none: there is no {devices}/video*: nothing is plugged in, or its driver is not loaded (dmesg)"
         )
     return lines
+
+
+def is_part_of_pi(name: str) -> bool:
+    """Whether a video device of this name is a part of a Pi's own camera or one of its decoders: no camera by itself."""
+    return name.startswith(_OF_LIBCAMERA)
 
 
 def _device_lines(node: Path, name: str, stable: Path, offers: Callable[[Path], list[Offer]]) -> list[str]:
