@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from daemon.cli import main
+from daemon.ctl.cli import parser as reflexctl_parser
 from daemon.sources import Source
 from docs.generate import PAGES
 
@@ -46,8 +47,21 @@ def test_the_explained_sources_are_good() -> None:
 
 
 def test_every_command_is_of_a_known_kind() -> None:
-    kinds = {"make", ".venv/bin/reflexd", ".venv/bin/python"}
+    kinds = {"make", ".venv/bin/reflexd", ".venv/bin/reflexctl", ".venv/bin/python"}
     assert {command[0] for command in commands()} <= kinds
+
+
+def test_commands_of_reflexctl_in_the_documents_are_understood() -> None:
+    """They run in tests/ctl; here every way they are written is held against the parser."""
+    text = (ROOT / "docs/gateway.md").read_text() + README
+    lines = [line for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    inline = re.findall(r"(?<!`)`([^`]+)`(?!`)", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    commands = [shlex.split(line, comments=True) for line in [*lines, *inline] if "reflexctl " in line]
+    asked = [words[words.index("reflexctl") + 1 :] for words in commands if "reflexctl" in words]
+    assert len(asked) > 12
+    for words in asked:
+        if words != ["--help"]:
+            assert callable(reflexctl_parser().parse_args(words).call), words
 
 
 def test_make_targets_exist() -> None:

@@ -42,7 +42,7 @@ EXITS = "0 done; 1 refused, unknown, or not by all; 2 usage; 69 nobody answers; 
 
 def main(argv: list[str] | None = None) -> int:
     """Run ``reflexctl``; return its exit status."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     try:
         return int(arguments.call(arguments))
     except RemoteError as error:
@@ -129,7 +129,8 @@ class _Command(argparse.ArgumentParser):
         self.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=_JSON)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """All commands and options."""
     parser = argparse.ArgumentParser(
         prog="reflexctl", description="Commands, models and logs of reflexd devices.", epilog=f"Exit status: {EXITS}."
     )
