@@ -57,7 +57,7 @@ def v4l2_lines(devices: Path, names: Path, offers: Callable[[Path], list[Offer]]
 
 
 def is_part_of_pi(name: str) -> bool:
-    """Whether a video device of this name is a part of a Pi's own camera or one of its decoders: no camera by itself."""
+    """Whether a video device of this name is a part of a Pi's own camera or a decoder: no camera by itself."""
     return name.startswith(_OF_LIBCAMERA)
 
 
