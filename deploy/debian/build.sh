@@ -47,12 +47,15 @@ rm "$tree"/worker/LICENSE*
 find "$tree/python3.11" -name '*.pyi' -delete
 rm -r "$tree"/python3.11/*.dist-info "$tree/python3.11/msgspec/py.typed"
 
-# The page and the completion of the command line are made from its own parser.
-"$python" -m shtab --shell=bash --prog=reflexd --prefix=reflexd daemon.cli._parser |
-    sed 's/^complete -o bashdefault /&-o default /' >"$tree/bash-completion/reflexd" # files, where it knows no word
-"$source/.venv/bin/argparse-manpage" --module daemon.cli --function _parser --project-name reflexd --prog reflexd \
-    --description "run learned policies that act on this machine" --manual-title "User commands" \
-    --output "$tree/reflexd.1"
+# The page and the completion of a command line are made from its own parser.
+describe() { # PROGRAM MODULE FUNCTION DESCRIPTION
+    "$python" -m shtab --shell=bash --prog="$1" --prefix="$1" "$2.$3" |
+        sed 's/^complete -o bashdefault /&-o default /' >"$tree/bash-completion/$1" # files, where it knows no word
+    "$source/.venv/bin/argparse-manpage" --module "$2" --function "$3" --project-name reflexd --prog "$1" \
+        --description "$4" --manual-title "User commands" --output "$tree/$1.1"
+}
+describe reflexd daemon.cli _parser "run learned policies that act on this machine"
+describe reflexctl daemon.ctl.cli parser "watch and command devices that run reflexd"
 
 cd "$tree"
 DEB_BUILD_OPTIONS=nocheck dpkg-buildpackage --build=binary --host-arch "$arch" --build-profiles=nocheck \

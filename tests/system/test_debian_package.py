@@ -18,6 +18,7 @@ from tests.cross.elf import machine
 DEBIAN = CHECKOUT / "deploy/debian"
 TOOLS = {"dh": "debhelper", "dh_python3": "dh-python", "lowdown": "lowdown", "lintian": "lintian", "man": "man-db"}
 MACHINES = {"amd64": "Advanced Micro Devices X86-64", "arm64": "AArch64"}
+PROGRAMS = {"reflexd": "daemon.cli", "reflexctl": "daemon.ctl.cli"}
 OLDEST_GLIBC = (2, 36)
 """Debian 12's."""
 
@@ -50,9 +51,9 @@ def field(package: Path, name: str) -> str:
     ).stdout.strip()
 
 
-def commands() -> set[str]:
-    """Names of the commands, as the command line itself lists them."""
-    done = subprocess.run([sys.executable, "-m", "daemon.cli", "--help"], capture_output=True, text=True, check=True)
+def commands(module: str) -> set[str]:
+    """Names of the commands, as a command line itself lists them."""
+    done = subprocess.run([sys.executable, "-m", module, "--help"], capture_output=True, text=True, check=True)
     found = set(re.findall(r"^    ([a-z-]+)(?:  |$)", done.stdout, re.MULTILINE))
     assert "estop" in found
     return found
@@ -94,16 +95,17 @@ def test_it_has_every_module_but_those_of_the_host(tree: Path) -> None:
     assert modules(tree / "usr/lib/reflexd") == expected
 
 
-def test_the_page_and_the_completion_know_every_command(tree: Path) -> None:
-    text = page(tree, "reflexd.1")
-    script = tree / "usr/share/bash-completion/completions/reflexd"
-    assert commands() <= set(re.findall(r"reflexd ([a-z-]+)", text))
-    ask = (
-        f". {script}; COMP_WORDS=(reflexd ''); COMP_CWORD=1; _shtab_reflexd reflexd '' reflexd; echo ${{COMPREPLY[@]}}"
-    )
-    said = subprocess.run(["bash", "-c", f"{ask}; complete -p"], capture_output=True, text=True, check=True).stdout
-    assert commands() <= set(said.splitlines()[0].split())
-    assert "-o default -F _shtab_reflexd reflexd" in said
+@pytest.mark.parametrize(("program", "module"), PROGRAMS.items())
+def test_the_page_and_the_completion_know_every_command(tree: Path, program: str, module: str) -> None:
+    assert f"from {module} import main" in (tree / "usr/bin" / program).read_text()
+    script = tree / "usr/share/bash-completion/completions" / program
+    assert commands(module) <= set(re.findall(rf"{program} ([a-z-]+)", page(tree, f"{program}.1")))
+    ask = f". {script}; COMP_WORDS=({program} ''); COMP_CWORD=1; _shtab_{program} {program} '' {program}"
+    said = subprocess.run(
+        ["bash", "-c", f"{ask}; echo ${{COMPREPLY[@]}}; complete -p"], capture_output=True, text=True, check=True
+    ).stdout
+    assert commands(module) <= set(said.splitlines()[0].split())
+    assert f"-o default -F _shtab_{program} {program}" in said
 
 
 def test_the_pages_have_what_the_documents_have(tree: Path) -> None:
