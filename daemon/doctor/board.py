@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from daemon.doctor.finding import Finding, fail, ok, skip, warn
-from daemon.doctor.machine import Machine, text_of
+from daemon.doctor.machine import Machine, number_of, text_of
 from daemon.doctor.setup import Setup
 
 FLAGS = "/sys/devices/platform/soc/soc:firmware/get_throttled"
@@ -52,8 +51,8 @@ def _flags(machine: Machine) -> int | None:
 def temperature(machine: Machine, _: Setup) -> Iterator[Finding]:
     """The hottest zone, and the fan."""
     zones = machine.glob("/sys/class/thermal", "thermal_zone*")
-    readings = {text_of(zone / "type") or zone.name: _celsius(zone / "temp") for zone in zones}
-    known = {name: degrees for name, degrees in readings.items() if degrees is not None}
+    readings = {text_of(zone / "type") or zone.name: number_of(zone / "temp") for zone in zones}
+    known = {name: milli / 1e3 for name, milli in readings.items() if milli is not None}
     if not known:
         yield skip("temperature", "this machine has no thermal zone that can be read")
         return
@@ -64,11 +63,6 @@ def temperature(machine: Machine, _: Setup) -> Iterator[Finding]:
     else:
         slow = f"the firmware slows the clock from {HOT_C:.0f} °C on"
         yield warn("temperature", f"{found}; {slow}", _COOL)
-
-
-def _celsius(file: Path) -> float | None:
-    text = text_of(file) or ""
-    return int(text) / 1e3 if re.fullmatch(r"-?\d+", text) else None
 
 
 def _fan(machine: Machine) -> str:

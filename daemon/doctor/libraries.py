@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
-from daemon.doctor.finding import Finding, fail, ok, skip
+from daemon.doctor.finding import Finding, fail, ok, skip, warn
 from daemon.doctor.header import hardware_pwm_pins
 from daemon.doctor.machine import Machine
 from daemon.doctor.setup import Setup
@@ -36,8 +37,8 @@ with tempfile.TemporaryDirectory() as folder:
 def libraries(machine: Machine, setup: Setup) -> Iterator[Finding]:
     """The libraries for cameras, pins and systemd; one that is missing fails only if the configuration needs it."""
     needed = needs(setup)
-    for name in INSTALL:
-        yield _judge(machine, name, needed.get(name, ""))
+    with ThreadPoolExecutor(len(INSTALL)) as pool:  # each waits for a process
+        yield from pool.map(lambda name: _judge(machine, name, needed.get(name, "")), INSTALL)
 
 
 def needs(setup: Setup) -> dict[str, str]:
@@ -55,13 +56,13 @@ def _judge(machine: Machine, name: str, needed_by: str) -> Finding:
     outcome = machine.outcome(sys.executable, "-P", "-W", "ignore", "-c", _PROGRAM, name)
     if outcome is None:
         return fail(check, f"{sys.executable} cannot be run", "install Python anew")
+    if outcome.failure.startswith("did not finish"):
+        return warn(check, f"importing it {outcome.failure}", "look again: a second time it comes from memory")
     if not outcome.failure and outcome.status == 0:
         return ok(check, "loads")
     why = outcome.failure or (outcome.log.strip().splitlines() or ["no word"])[-1]
-    if f"No module named {name!r}" in why:
-        return (
-            fail(check, f"not installed, and {needed_by} needs it", INSTALL[name])
-            if needed_by
-            else skip(check, "not installed, and nothing here needs it")
-        )
-    return fail(check, f"is there and does not load: {why}", REPAIR)
+    if f"No module named {name!r}" not in why:
+        return fail(check, f"is there and does not load: {why}", REPAIR)
+    if needed_by:
+        return fail(check, f"not installed, and {needed_by} needs it", INSTALL[name])
+    return skip(check, "not installed, and nothing here needs it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -69,6 +70,12 @@ def text_of(path: Path) -> str | None:
         return path.read_text(encoding="utf-8", errors="replace").strip("\0 \t\r\n")
     except OSError:
         return None
+
+
+def number_of(path: Path) -> int | None:
+    """The whole number a file holds; None if it holds none."""
+    text = text_of(path) or ""
+    return int(text) if re.fullmatch(r"-?[0-9]+", text) else None
 
 
 def ask_here(command: list[str]) -> Outcome | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from daemon.doctor.finding import Finding, fail, ok, skip, warn
-from daemon.doctor.machine import Machine, bytes_text, text_of
+from daemon.doctor.machine import Machine, bytes_text, number_of, text_of
 from daemon.doctor.setup import Setup
 from daemon.frames import ring_bytes
 from daemon.runtime import SERVICES_STATE
@@ -84,8 +84,8 @@ def file_systems(machine: Machine, _: Setup) -> Iterator[Finding]:
 
 def _errors(machine: Machine) -> Iterator[Finding]:
     for device in machine.glob("/sys/fs/ext4", "*"):
-        count = text_of(device / "errors_count") or "0"
-        if count != "0":
+        count = number_of(device / "errors_count")
+        if count:
             yield fail("file system", f"{device.name}: the kernel has found {count} errors in it", _RENEW)
 
 
@@ -94,7 +94,8 @@ def wear(machine: Machine, _: Setup) -> Iterator[Finding]:
     cards = [block for block in machine.glob("/sys/block", "mmcblk*") if re.fullmatch(r"mmcblk\d+", block.name)]
     if not cards:
         yield skip("card", "no SD card or eMMC")
-    uptime_s = float((machine.text("/proc/uptime") or "0").split()[0])
+    uptime = re.match(r"[\d.]+", machine.text("/proc/uptime") or "")
+    uptime_s = float(uptime[0]) if uptime else 0.0
     for block in cards:
         yield from _card(machine, block, uptime_s)
 
@@ -127,10 +128,10 @@ def _hex(block: Path, attribute: str) -> list[str]:
 
 def _written(block: Path) -> int:
     """Bytes since the boot: the seventh number of a block device's statistics counts sectors."""
-    numbers = (text_of(block / "stat") or "").split()
+    numbers = re.findall(r"\d+", text_of(block / "stat") or "")
     return int(numbers[6]) * SECTOR if len(numbers) > 6 else 0
 
 
 def _lifetime_gb(machine: Machine, block: Path) -> float:
     parts = machine.glob("/sys/fs/ext4", f"{block.name}p*")
-    return sum(int(text_of(part / "lifetime_write_kbytes") or 0) for part in parts) * 1024 / GB
+    return sum(number_of(part / "lifetime_write_kbytes") or 0 for part in parts) * 1024 / GB
