@@ -99,6 +99,23 @@ class Agent(Section, frozen=True, kw_only=True):
         return self.deadline_ms or self.period_ms
 
 
+class Manual(Section, frozen=True, kw_only=True):
+    """``[manual.NAME]``: somebody with a joystick, through the gateway. An agent like any other for arbiter and valve.
+
+    What is sent stays in force for the actuator's ``deadman_ms`` at most: it has to be sent again and again.
+
+    Attributes:
+        actuator: who is to act.
+        priority: 0 to 9; above the agents' it takes the actuator from them while it is used.
+        max_age_ms: what took longer from the gateway to the valve is refused; others get the actuator when nothing has
+            been sent for so long.
+    """
+
+    actuator: Name
+    priority: Priority = 9
+    max_age_ms: Millis = 200.0
+
+
 class Channel(Section, frozen=True, kw_only=True):
     """One continuous channel of an actuator: ``minimum`` <= value <= ``maximum`` in ``unit``.
 
@@ -223,6 +240,7 @@ class Config(Section, frozen=True, kw_only=True):
     actuators: Annotated[dict[Name, Actuator], msgspec.Meta(min_length=1, max_length=16)]
     infer: Infer = Infer()
     gateway: Gateway | None = None
+    manual: Annotated[dict[Name, Manual], msgspec.Meta(max_length=16)] = {}
 
 
 def parse(path: Path) -> Config:
@@ -251,6 +269,7 @@ _TABLES: dict[str, Any] = {
     "actuators": Actuator,
     "infer": Infer,
     "gateway": Gateway,
+    "manual": Manual,
 }
 
 

@@ -100,10 +100,26 @@ def complaints(config: Config, manifests: dict[str, Manifest]) -> Iterator[str]:
         yield f"agents.{name}: a source or world has this name; choose another, they are counted side by side"
     for name, agent in config.agents.items():
         yield from (f"agents.{name}.{text}" for text in _agent_complaints(agent, config, manifests[name]))
+    yield from _manual_complaints(config)
     moved = [actuator.world for actuator in config.actuators.values() if actuator.world is not None]
     for name in config.worlds:
         if moved.count(name) != 1:
             yield f"worlds.{name}: expected one actuator with world = {name!r}, found {moved.count(name)}"
+
+
+def _manual_complaints(config: Config) -> Iterator[str]:
+    taken = config.agents.keys() | config.worlds.keys() | config.sources.keys()
+    for name, manual in config.manual.items():
+        if name in taken:
+            yield f"manual.{name}: an agent, source or world has this name: choose another"
+        if manual.actuator not in config.actuators:
+            names = _names(config.actuators)
+            yield f"manual.{name}.actuator = {manual.actuator!r}: expected one of the actuators: {names}"
+        elif manual.max_age_ms > config.actuators[manual.actuator].deadman_ms:
+            deadman_ms = config.actuators[manual.actuator].deadman_ms
+            yield f"manual.{name}.max_age_ms = {manual.max_age_ms}: expected at most deadman_ms = {deadman_ms}"
+        if config.gateway is None:
+            yield f"manual.{name}: expected a table [gateway], through which it comes"
 
 
 def _actuator_complaints(actuator: Actuator, config: Config) -> Iterator[str]:

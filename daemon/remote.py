@@ -14,6 +14,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 
 from daemon.messages import (
+    ActionName,
     Applied,
     Count,
     Health,
@@ -26,6 +27,7 @@ from daemon.messages import (
     Refused,
     Text,
     Topic,
+    Values,
 )
 
 Role = Literal["observe", "operate", "admin"]
@@ -114,6 +116,18 @@ class Valve(Ask, frozen=True, kw_only=True):
     needs: ClassVar[Role] = "operate"
     operation: Operation
     actuators: Annotated[list[Label], msgspec.Meta(max_length=16)] = []
+
+
+class Propose(Ask, frozen=True, kw_only=True):
+    """An action by hand, of a table ``[manual.NAME]``; answered by the detail alone.
+
+    Done means handed to the valve, which may refuse it: the telemetry says so. It is in force for a moment; send again.
+    """
+
+    needs: ClassVar[Role] = "operate"
+    manual: Label
+    action: ActionName | None = None
+    values: Values = []
 
 
 class ChangeAgent(Ask, frozen=True, kw_only=True):
@@ -216,6 +230,7 @@ class RemoveModel(Ask, frozen=True, kw_only=True):
 Anything = (
     Status
     | Valve
+    | Propose
     | ChangeAgent
     | Activate
     | Rollback

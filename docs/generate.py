@@ -14,7 +14,7 @@ from typing import Any, get_origin, get_type_hints
 import msgspec
 from msgspec.inspect import FloatType, IntType, ListType, LiteralType, TupleType, type_info
 
-from daemon.config import Actuator, Agent, Channel, Daemon, Gateway, Infer, World
+from daemon.config import Actuator, Agent, Channel, Daemon, Gateway, Infer, Manual, World
 from daemon.outputs import OUTPUT_KINDS
 from daemon.section import Section
 from daemon.sources import SOURCE_TABLES
@@ -30,6 +30,7 @@ TABLES: list[type[Section]] = [
     *OUTPUT_KINDS.values(),
     Infer,
     Gateway,
+    Manual,
 ]
 HEAD = """# Configuration
 

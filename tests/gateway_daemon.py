@@ -25,6 +25,7 @@ height = 48
 {gateway}
 [infer]
 {infer}
+{more}
 """
 PATIENCE_S = 60.0
 
@@ -55,15 +56,16 @@ class Running:
 
 
 @contextmanager
-def running(folder: Path, package: Path, *, gateway: str = "", infer: str = "") -> Iterator[Running]:
+def running(folder: Path, package: Path, *, gateway: str = "", infer: str = "", more: str = "") -> Iterator[Running]:
     """Run agent ``good`` with actuator ``arm``; the gateway is there when this begins, and all has ended well after.
 
     Args:
         folder: a short path.
         package: of the agent.
         gateway, infer: lines of these tables.
+        more: further tables.
     """
-    text = HEAD.format(folder=folder, gateway=gateway, infer=infer) + acting("good", "arm", str(package))
+    text = HEAD.format(folder=folder, gateway=gateway, infer=infer, more=more) + acting("good", "arm", str(package))
     (folder / "test.toml").write_text(text)
     with (folder / "log").open("w") as log:
         process = subprocess.Popen([REFLEXD, "run", str(folder / "test.toml"), "--plain"], stderr=log)

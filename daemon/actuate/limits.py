@@ -85,17 +85,25 @@ def build_limits(config: Config, name: str) -> Limits:
         channels=tuple(_channel(channel, f"{key}.channels.{i}") for i, channel in enumerate(actuator.channels)),
         neutral=_neutral(actuator, key),
         forbidden=frozenset(actuator.forbidden),
-        agents={
-            agent_name: _agent(agent, f"agents.{agent_name}")
-            for agent_name, agent in config.agents.items()
-            if agent.actuator == name
-        },
+        agents=_agents(config, name),
         deadman_ns=_nanoseconds(actuator.deadman_ms, f"{key}.deadman_ms"),
         disarm_after_deadman=actuator.after_deadman == "disarm",
         hold_ns=_nanoseconds(actuator.hold_ms, f"{key}.hold_ms"),
         min_interval_ns=_nanoseconds(actuator.min_interval_ms, f"{key}.min_interval_ms"),
         min_dwell_ns=_nanoseconds(actuator.min_dwell_ms, f"{key}.min_dwell_ms"),
     )
+
+
+def _agents(config: Config, actuator: str) -> dict[str, AgentLimits]:
+    """Who may propose: agents, and people by hand, whose proposals say nothing of how sure they are."""
+    agents = {
+        name: _agent(agent, f"agents.{name}") for name, agent in config.agents.items() if agent.actuator == actuator
+    }
+    for name, manual in config.manual.items():
+        if manual.actuator == actuator:
+            max_age_ns = _nanoseconds(manual.max_age_ms, f"manual.{name}.max_age_ms")
+            agents[name] = AgentLimits(manual.priority, max_age_ns, 0.0)
+    return agents
 
 
 def _neutral(actuator: Actuator, key: str) -> Setting:

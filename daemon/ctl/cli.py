@@ -28,6 +28,7 @@ from daemon.remote import (
     CheckConfig,
     ListModels,
     Picture,
+    Propose,
     RemoveModel,
     Rollback,
     Status,
@@ -64,6 +65,15 @@ def _ask(arguments: argparse.Namespace) -> int:
 
     request: Anything = arguments.request(arguments)
     return ask(arguments, request)
+
+
+def _proposal(arguments: argparse.Namespace) -> Propose:
+    try:
+        return Propose(manual=arguments.manual, values=[float(word) for word in arguments.what])
+    except ValueError:
+        return msgspec.convert(
+            {"type": "Propose", "manual": arguments.manual, "action": " ".join(arguments.what)}, Propose
+        )
 
 
 def _snapshot(arguments: argparse.Namespace) -> int:
@@ -168,6 +178,12 @@ def _add_asks(commands: Commands) -> None:
         one.set_defaults(
             call=_ask, request=lambda found, order=operation: Valve(operation=order, actuators=found.actuators)
         )
+    propose = commands.add_parser("propose", help="an action by hand, of a table [manual.NAME]; in force for a moment")
+    propose.add_argument("manual", metavar="NAME")
+    propose.add_argument(
+        "what", nargs="+", metavar="ACTION|VALUE", help="an action's name, or a value for each channel"
+    )
+    propose.set_defaults(call=_ask, request=_proposal)
     valves = commands.add_parser("valves", help="what the actuators' valves do")
     valves.set_defaults(call=_ask, request=lambda _: Valve(operation="status"))
     check = commands.add_parser("check", help="check the device's configuration file as it is now")

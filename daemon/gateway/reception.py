@@ -15,7 +15,7 @@ import msgspec
 
 from daemon.gateway.clients import Client
 from daemon.gateway.replies import refused
-from daemon.remote import Ask, Picture, PushModel, Reply, Request, Valve
+from daemon.remote import Ask, Picture, Propose, PushModel, Reply, Request, Valve
 
 logger = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ class Reception:
 
 def _is_recorded(ask: Ask) -> bool:
     """Who asked for it is said in the log."""
-    return not isinstance(ask, PushModel) and (isinstance(ask, Picture) or _commands(ask))
+    return not isinstance(ask, PushModel | Propose) and (isinstance(ask, Picture) or _commands(ask))
 
 
 def _commands(ask: Ask) -> bool:

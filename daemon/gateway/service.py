@@ -24,6 +24,7 @@ from daemon.gateway import answers
 from daemon.gateway.clients import LOCAL, AllowList, Client
 from daemon.gateway.doors import Asked, Door, Doorkeeper
 from daemon.gateway.logs import open_logs
+from daemon.gateway.manual import ManualControl
 from daemon.gateway.models import ModelsFolder
 from daemon.gateway.orders import AgentAsk, Orders
 from daemon.gateway.reception import Answer, Reception
@@ -46,6 +47,7 @@ from daemon.remote import (
     ListModels,
     Log,
     Picture,
+    Propose,
     PushModel,
     RemoveModel,
     Reply,
@@ -97,6 +99,7 @@ class Gateway:
         self._orders = Orders(bus, list(plan.config.actuators))
         self._applied = {actuator: bus.subscriber("applied", actuator) for actuator in plan.config.actuators}
         self._health = [bus.subscriber("health", process) for process in _processes(plan)]
+        self._manual = ManualControl(bus, plan.config)
         self._slow = SlowAnswers()
         self._models = ModelsFolder(runtime.models)
         poller.register(self._slow.wake.fileno(), zmq.POLLIN)
@@ -221,9 +224,17 @@ class Gateway:
         ask = request.ask
         if isinstance(ask, Valve):
             self._orders.command(client, request, ask, answer)
+        elif isinstance(ask, Propose):
+            answer(self._manual.propose(request, ask, time.monotonic_ns()))
         elif isinstance(ask, AgentAsk):
             self._orders.change(client, request, ask, answer)
-        elif isinstance(ask, Status):
+        else:
+            self._answer(request, answer)
+
+    def _answer(self, request: Request, answer: Answer) -> None:
+        """What the gateway can answer by itself."""
+        ask = request.ask
+        if isinstance(ask, Status):
             answer(done(request, self._healths.report(time.monotonic_ns())))
         elif isinstance(ask, Backfill):
             answer(done(request, answers.backfill(self._streams.books[ask.stream], self._epoch, ask)))
