@@ -255,22 +255,25 @@ class Client:
             Refused: nothing was done; the text says why.
             Unknown: it may have been done.
         """
-        until_s = time.monotonic() + timeout_s
-        if self.welcome is None or self._line is None:
-            self.hello(timeout_s)
-        assert self.welcome is not None  # noqa: S101 - hello has it, or has raised
-        request = Request(
-            id=identity or uuid.uuid4().hex,
-            epoch=self.welcome.epoch,
-            expires_ns=time.monotonic_ns() + self._ahead_ns + max(0, round((until_s - time.monotonic()) * 1e9)),
-            ask=ask,
-        )
-        reply = self._exchange(request, until_s)
+        until_s, fresh = time.monotonic() + timeout_s, uuid.uuid4().hex
+        while True:
+            if self.welcome is None or self._line is None:
+                self.hello(max(TRY_S, until_s - time.monotonic()))
+            reply = self._exchange(self._request(ask, identity or fresh, until_s), until_s)
+            # Otherwise the gateway was started anew since the last request: nothing of this one was done before.
+            if reply.reason != "epoch" or identity or time.monotonic() >= until_s:
+                break
         if reply.status == "unknown":
             raise Unknown(reply.detail)
         if reply.status == "refused":
             raise Refused(reply)
         return reply
+
+    def _request(self, ask: Anything, identity: str, until_s: float) -> Request:
+        assert self.welcome is not None  # noqa: S101 - hello has it, or has raised
+        left_ns = max(0, round((until_s - time.monotonic()) * 1e9))
+        expires_ns = time.monotonic_ns() + self._ahead_ns + left_ns
+        return Request(id=identity, epoch=self.welcome.epoch, expires_ns=expires_ns, ask=ask)
 
     def _exchange(self, request: Request, until_s: float) -> Reply:
         """Send the request until there is a reply to it."""

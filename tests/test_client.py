@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 import zmq
 
 from daemon.client import HANDSHAKES, TIMEOUT_S, Address, Client, Listener, NoGateway, NotLetIn
 from daemon.keys import KeyPair
+from daemon.remote import ChangeAgent, Status
+from tests.gateway_daemon import running
+from tests.packages import tiny_package
 
 
 def pair() -> KeyPair:
@@ -79,3 +85,22 @@ def test_an_address_that_no_gateway_can_have_is_told_in_words(address: Address, 
         client.hello()
     with pytest.raises(NoGateway, match=f"{why}.*nothing was done"):
         Listener(address, ["log"])
+
+
+@pytest.mark.slow
+def test_a_client_goes_on_with_the_gateway_that_comes_after(run_folder: Path) -> None:
+    """The first request after a restart carries the old epoch: the new gateway refuses it, and it is sent anew."""
+    with running(run_folder, tiny_package(run_folder / "good")) as daemon, Client(daemon.address) as client:
+        for ask in (Status(), ChangeAgent(agent="good", change="rate", value=20.0)):
+            before = client.hello()
+            client.ask(Status())
+            os.kill(daemon.pid("gateway"), signal.SIGKILL)
+            until = time.monotonic() + 20
+            with Client(daemon.address) as other:
+                while other.hello(20).epoch == before.epoch:
+                    assert time.monotonic() < until, daemon.log()
+            assert client.ask(ask, 10).status in ("done", "partial")
+            assert client.welcome is not None
+            assert client.welcome.epoch != before.epoch
+        time.sleep(0.5)  # lines are written a few times a second
+        assert daemon.log().count("infer: agent good: rate good 20 by") == 1, daemon.log()
