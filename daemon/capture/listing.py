@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from daemon.capture.devices import holders_text
-from daemon.capture.open import unusable
+from daemon.capture.open import importing, unusable
 
 DEVICES, NAMES = Path("/dev"), Path("/sys/class/video4linux")
 _FORMATS = {"mjpeg": "mjpeg", "yuyv422": "yuyv", "nv12": "nv12"}
@@ -89,7 +89,8 @@ def parse_offers(log: str) -> list[Offer]:
 def _v4l2() -> list[str]:
     head = 'kind = "v4l2": USB and other Video4Linux cameras'
     try:
-        from daemon.capture.v4l2 import offered
+        with importing("av"):
+            from daemon.capture.v4l2 import offered
     except ImportError as error:
         return [head, f"  missing: {unusable(error)}"]
     return [head, *v4l2_lines(DEVICES, NAMES, lambda node: parse_offers(offered(node)))]
@@ -98,7 +99,8 @@ def _v4l2() -> list[str]:
 def _picamera2() -> list[str]:
     head = 'kind = "picamera2": cameras of libcamera'
     try:
-        from daemon.capture.picamera2 import cameras
+        with importing("picamera2"):
+            from daemon.capture.picamera2 import cameras
     except ImportError as error:
         return [head, f"  missing: {unusable(error)}"]
     found = [f"  {line}" for line in cameras()]
@@ -108,7 +110,8 @@ def _picamera2() -> list[str]:
 def _screen() -> list[str]:
     head = 'kind = "screen": a part of an X11 screen'
     try:
-        from daemon.capture.screen import screen_size
+        with importing("mss"):
+            from daemon.capture.screen import screen_size
     except ImportError as error:
         return [head, f"  missing: {unusable(error)}"]
     display = os.environ.get("DISPLAY", "")
@@ -124,7 +127,8 @@ def _screen() -> list[str]:
 def _files() -> list[str]:
     head = 'kind = "video": video files'
     try:
-        import av
+        with importing("av"):
+            import av
     except ImportError as error:
         return [head, f"  missing: {unusable(error)}"]
     others = 'kind = "frames": folders of pictures and donkeycar tubs; kind = "synthetic": a test picture'

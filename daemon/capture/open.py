@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
@@ -36,6 +38,20 @@ def opener(plan: Plan, name: str) -> Opener:
     return open_source
 
 
+@contextmanager
+def importing(library: str) -> Iterator[None]:
+    """Whatever a library raises while it is imported is an ImportError.
+
+    One that was compiled for another numpy raises ValueError, one that does not fit its other half AttributeError.
+    """
+    try:
+        yield
+    except ImportError:
+        raise
+    except Exception as error:
+        raise ImportError(f"{type(error).__name__}: {error}", name=library) from error
+
+
 def unusable(error: ImportError) -> str:
     """Why a library of a source cannot be imported, and what to do."""
     name = (error.name or "").split(".")[0]
@@ -55,17 +71,21 @@ def _open(table: SourceTable, folder: Path, may_shrink: bool, stop: Event) -> So
 
         return FrameFolder(table, folder / table.path)
     if isinstance(table, V4l2):
-        from daemon.capture.v4l2 import V4l2Camera, open_device
+        with importing("av"):
+            from daemon.capture.v4l2 import V4l2Camera, open_device
 
         return V4l2Camera(table, open_device(table), stop)
     if isinstance(table, Picamera2):
-        from daemon.capture.picamera2 import PiCamera
+        with importing("picamera2"):
+            from daemon.capture.picamera2 import PiCamera
 
         return PiCamera(table, may_shrink, stop)
     if isinstance(table, Screen):
-        from daemon.capture.screen import ScreenGrab
+        with importing("mss"):
+            from daemon.capture.screen import ScreenGrab
 
         return ScreenGrab(table, stop)
-    from daemon.capture.video import VideoFile
+    with importing("av"):
+        from daemon.capture.video import VideoFile
 
     return VideoFile(table, folder / table.path)
