@@ -55,40 +55,51 @@ def read_allow_list(path: Path) -> dict[str, Trusted]:
         raise AllowListError(f"{path}: cannot read the allow-list: {error.strerror}") from None
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise AllowListError(f"{path}: others may write the allow-list: chmod 600 {path}")
-    try:
-        clients = msgspec.toml.decode(data, type=_File).clients
-    except (ValueError, msgspec.MsgspecError) as error:
-        raise AllowListError(f"{path}: {error}") from None
-    if len({client.key for client in clients.values()}) != len(clients):
-        raise AllowListError(f"{path}: two clients have the same key: whose word is it then?")
-    return clients
+    return _parse(path, data)
 
 
 def write_allow_list(path: Path, clients: dict[str, Trusted]) -> None:
-    """Write the allow-list whole or not at all.
+    """Write the allow-list whole or not at all. Owner and mode stay; those of a new file are for the folder's owner.
 
     Raises:
-        OSError: not possible; what was there before is untouched.
+        AllowListError: it would not be read again: nobody would be let in any more.
+        OSError: not possible. What was there before is untouched, as with the other.
     """
     tables = []
     for name, client in sorted(clients.items()):
         frames = str(client.frames).lower()
         tables.append(f'[clients.{name}]\nkey = "{client.key}"\nrole = "{client.role}"\nframes = {frames}\n')
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
+    data = "\n".join(tables).encode()
+    _parse(path, data)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    owner = path.parent.stat()
+    like = path.stat() if path.exists() else path.parent.stat()
+    mode = stat.S_IMODE(like.st_mode) & 0o644 if path.exists() else 0o600
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write("\n".join(tables))
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
             file.flush()
-            os.fsync(file.fileno())
-        if os.geteuid() == 0:  # it is for the daemon, whose folder this is
-            os.chown(fresh, owner.st_uid, owner.st_gid)
+            os.fchmod(descriptor, mode)
+            if os.geteuid() == 0:  # it is for the daemon, whose file or folder this is
+                os.fchown(descriptor, like.st_uid, like.st_gid)
+            os.fsync(descriptor)
         fresh.replace(path)
     except OSError:
         fresh.unlink(missing_ok=True)
         raise
+
+
+def _parse(path: Path, data: bytes) -> dict[str, Trusted]:
+    try:
+        clients = msgspec.toml.decode(data, type=_File).clients
+    except (ValueError, msgspec.MsgspecError) as error:
+        raise AllowListError(f"{path}: {error}") from None
+    names: dict[str, str] = {}
+    for name, client in clients.items():
+        if names.setdefault(client.key, name) != name:
+            raise AllowListError(f"{path}: {names[client.key]} and {name} have the same key: whose word is it then?")
+    return clients
 
 
 def allow_list(path: Path, config: Config, state: Path) -> Path:
