@@ -29,7 +29,7 @@ def test_what_is_written_reads_back(tmp_path: Path) -> None:
     [
         ({"ada": ADA, "eve": ADA}, "ada and eve have the same key"),
         ({"Ada": ADA}, "regex"),
-        ({"ada.b": ADA}, "ada"),
+        ({"ada.b": ADA}, "unknown field"),
         ({"ada": Trusted(key="short", role="admin")}, "40"),
         ({"ada": Trusted(key='"' * 40, role="admin")}, "clients.toml"),
     ],
