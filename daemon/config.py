@@ -154,6 +154,8 @@ class Actuator(Section, frozen=True, kw_only=True):
         min_interval_ms: shortest time between two applied actions.
         min_dwell_ms: shortest time an action stays before another one.
         forbidden: pairs ``[from, to]`` of actions that must not follow one another.
+        realtime: true asks for real-time priority and for memory that is not swapped out, so that neutral comes in time
+            on a machine that is busy; where that is refused, the process says so and goes on without.
     """
 
     driver: Literal["gpio", "simulated", "log"]
@@ -170,6 +172,7 @@ class Actuator(Section, frozen=True, kw_only=True):
     min_interval_ms: MillisOrOff = 0.0
     min_dwell_ms: MillisOrOff = 0.0
     forbidden: list[tuple[ActionName, ActionName]] = []
+    realtime: bool = False
 
 
 class Infer(Section, frozen=True, kw_only=True):

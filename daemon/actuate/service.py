@@ -19,6 +19,7 @@ from daemon.actuate.drivers.log import LogDriver
 from daemon.actuate.drivers.simulated import SimulatedDriver
 from daemon.actuate.latch import Latch
 from daemon.actuate.limits import build_limits
+from daemon.actuate.realtime import PRIORITY, become_realtime
 from daemon.actuate.writer import Writer
 from daemon.bus import Bus
 from daemon.config import ConfigError
@@ -84,6 +85,7 @@ class Actuation:
         poller.register(self._applied.socket, zmq.POLLIN)
         self._progress = 0
         self._said: tuple[object, ...] = ()
+        self._refused = self._hurry() if plan.config.actuators[name].realtime else ""
         self._say()
 
     def turn(self, ready: Ready, now_ns: int) -> int:
@@ -109,7 +111,7 @@ class Actuation:
         return Report(
             state="degraded" if self._writer.trouble else "running" if armed else "waiting",
             progress=self._progress,
-            detail=self._control.describe(time.monotonic_ns()),
+            detail="; ".join(filter(None, (self._control.describe(time.monotonic_ns()), self._refused))),
             counts={**self._control.counts, DRIVER: {"lost": self._writer.lost}},
             dropped={agent: dict(reasons) for agent, reasons in self._control.dropped.items()},
         )
@@ -119,6 +121,15 @@ class Actuation:
         if not self._control.finish(time.monotonic_ns()):
             logger.error("neutral could not be written at the end (%s): look at the actuator", self._writer.failure)
         self._writer.close()
+
+    def _hurry(self) -> str:
+        """Become real-time, after neutral and everything else that start-up does; return what was refused, in short."""
+        refused = become_realtime()
+        for text in refused:
+            logger.warning("%s", text)
+        if not refused:
+            logger.info("real-time priority %d, memory locked", PRIORITY)
+        return ", ".join(text.partition(":")[0] for text in refused)
 
     def _operate(self, command: Command, now_ns: int) -> Outcome:
         outcome = self._control.operate(command, now_ns)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from daemon.actuate.realtime import PRIORITY
 from daemon.messages import NAME_PATTERN
 from daemon.process import EXIT_CONFIG
 
@@ -185,6 +186,26 @@ def test_a_broken_configuration_is_told_and_makes_nothing(tmp_path: Path, text: 
     assert "no unit for any source or actuator" in made.stderr
     assert "Traceback" not in made.stderr
     assert wanted(tmp_path) == {}
+
+
+@needs_systemd
+def test_an_actuator_that_is_to_be_real_time_may_become_so(tmp_path: Path, installed: dict[str, str]) -> None:
+    """And no other; its drop-in is read after the sandbox's, and is no opening for anything else."""
+    assert generate(tmp_path, "[actuators.arm]\nrealtime = true\n[actuators.legs]\nrealtime = false\n").returncode == 0
+    (drop_in,) = (tmp_path / "out").glob("*.service.d/*")
+    assert drop_in.parent.name == "reflexd-actuate@arm.service.d"
+    assert drop_in.name > "20-sandbox.conf"
+    assert f"LimitRTPRIO={PRIORITY}\n" in drop_in.read_text()
+    shutil.copytree(drop_in.parent, tmp_path / "units" / drop_in.parent.name)
+    judged = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=20", "reflexd-actuate@arm.service"],
+        env=installed,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert judged.returncode == 0, judged.stdout + judged.stderr
+    assert any("RestrictRealtime" in line and "✗" in line for line in judged.stdout.splitlines())
 
 
 def test_no_configuration_yet_is_no_mistake(tmp_path: Path) -> None:
