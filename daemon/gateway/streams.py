@@ -22,14 +22,14 @@ class Streams:
     """
 
     def __init__(self, epoch: int, publish: Callable[[StreamName, Message], None]) -> None:
-        self._epoch, self._publish = epoch, publish
+        self.epoch, self._publish = epoch, publish
         self.books = {name: Book(KEPT[name]) for name in STREAMS}
         self.mark_due_ns = 0
 
     def add(self, name: StreamName, record: Record) -> None:
         """Number, keep and publish a record."""
         numbered = self.books[name].add(record)
-        self._publish(name, StreamRecord(stream=name, epoch=self._epoch, number=numbered.number, record=record))
+        self._publish(name, StreamRecord(stream=name, epoch=self.epoch, number=numbered.number, record=record))
 
     def mark(self, now_ns: int) -> None:
         """Say the last numbers, if it is time to."""
@@ -37,4 +37,4 @@ class Streams:
             return
         self.mark_due_ns = now_ns + MARK_EVERY_NS
         for name, book in self.books.items():
-            self._publish(name, StreamMark(stream=name, epoch=self._epoch, number=book.last))
+            self._publish(name, StreamMark(stream=name, epoch=self.epoch, number=book.last))
