@@ -20,7 +20,7 @@ from daemon.doctor.machine import Machine
 from daemon.doctor.memory import camera_memory, memory, swap
 from daemon.doctor.services import runs, units
 from daemon.doctor.setup import Setup, configuration, latches, packages
-from daemon.doctor.software import processor, software, system, worker
+from daemon.doctor.software import processor, realtime, software, system, worker
 from daemon.doctor.storage import file_systems, space, wear
 
 Check = Callable[[Machine, Setup], Iterator[Finding]]
@@ -29,6 +29,7 @@ CHECKS: tuple[Check, ...] = (
     system,
     software,
     processor,
+    realtime,
     worker,
     libraries,
     cameras,

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from daemon.config import ConfigError
 from daemon.doctor.finding import Finding, fail, ok, skip, warn
-from daemon.doctor.machine import Machine
+from daemon.doctor.machine import Machine, number_of
 from daemon.doctor.setup import Setup, pairing
 from daemon.versions import NOT_INSTALLED, versions
 from daemon.workers import Worker, choose_worker
@@ -80,6 +80,24 @@ def processor(machine: Machine, _: Setup) -> Iterator[Finding]:
         ", ".join(faster) if faster else "none for int8 dot products or fp16: measure whether int8 is faster at all"
     )
     yield ok("cpu", f"{cores} x {' and '.join(names) or 'unnamed core'}; kernels beside the common ones: {kernels}")
+
+
+def realtime(machine: Machine, setup: Setup) -> Iterator[Finding]:
+    """Whether the kernel leaves real-time processes a share of the processor, and others the rest."""
+    asking = [name for name, table in setup.actuators.items() if table.realtime]
+    period, runtime = (
+        number_of(machine.path(f"/proc/sys/kernel/sched_rt_{what}_us")) for what in ("period", "runtime")
+    )
+    if not asking:
+        yield skip("real time", "no actuator asks for it")
+    elif not period or runtime is None:
+        yield skip("real time", "this kernel does not say what it leaves real-time processes")
+    elif runtime == 0:
+        fix = "sudo sysctl kernel.sched_rt_runtime_us=950000; reflexd goes on at ordinary priority"
+        yield warn("real time", f"{', '.join(asking)}: this kernel gives real-time processes no time", fix)
+    else:
+        share = "all the time" if runtime < 0 else f"{100 * runtime / period:.0f} % of the time"
+        yield ok("real time", f"{', '.join(asking)}: asked for; the kernel lets it have {share} at most")
 
 
 def worker(_: Machine, setup: Setup) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ import pytest
 from daemon.doctor.libraries import libraries
 from daemon.doctor.machine import Machine
 from daemon.doctor.setup import Setup, pairing, read_setup
-from daemon.doctor.software import bits, processor, software, system, worker
+from daemon.doctor.software import bits, processor, realtime, software, system, worker
 from daemon.plan import load
 from daemon.versions import versions
 from tests.doctor.test_devices import RELAY, SERVO, setup
@@ -59,6 +59,27 @@ def test_the_processor_and_what_the_runtime_makes_of_it(tmp_path: Path, cpuinfo:
     finding = only(processor(machine(tmp_path, {"/proc/cpuinfo": cpuinfo}), NONE))
     assert finding.status == "ok"
     assert finding.found.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("runtime", "status", "text"),
+    [
+        ("950000", "ok", "arm: asked for; the kernel lets it have 95 % of the time at most"),
+        ("-1", "ok", "all the time"),
+        ("0", "warn", "arm: this kernel gives real-time processes no time"),
+        ("", "skip", "does not say"),
+    ],
+)
+def test_real_time_where_it_is_asked_for(tmp_path: Path, runtime: str, status: str, text: str) -> None:
+    files = {
+        "/proc/sys/kernel/sched_rt_period_us": "1000000\n",
+        "/proc/sys/kernel/sched_rt_runtime_us": f"{runtime}\n",
+    }
+    asking = setup(tmp_path, actuator='driver = "log"\nrealtime = true')
+    finding = only(realtime(machine(tmp_path, files), asking))
+    assert finding.status == status
+    assert text in finding.found
+    assert only(realtime(machine(tmp_path, files), NONE)).found == "no actuator asks for it"
 
 
 # --- the worker --------------------------------------------------------------------------------------------
