@@ -334,8 +334,8 @@ class Client:
                 "trust, on the device), or the device has another key than the one given"
             )
         if connected:
-            return NoGateway(f"{where} is there and does not answer within {timeout_s:g} s: is it a reflexd gateway?")
-        return NoGateway(f"nobody at {where} within {timeout_s:g} s: does the daemon run, with a [gateway] table?")
+            return NoGateway(f"{where} is there and does not answer within {timeout_s:.2g} s: is it a reflexd gateway?")
+        return NoGateway(f"nobody at {where} within {timeout_s:.2g} s: does the daemon run, with a [gateway] table?")
 
     def _open_line(self) -> _Line:
         if self._line is None:

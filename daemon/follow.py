@@ -31,6 +31,12 @@ class Sequence:
         self.at_us = max(logged, default=0)
         """Time of the last record of a log."""
 
+    def saw(self, found: Numbered | Gap) -> Numbered | Gap:
+        """Remember when a record of the log was made: one from before is not to be shown again after a restart."""
+        if isinstance(found, Numbered) and isinstance(found.record, LogRecord):
+            self.at_us = found.record.at_us
+        return found
+
     def missing(self, message: StreamRecord | StreamMark) -> tuple[int, int] | None:
         """First and last number missing before, or with, this message."""
         last = message.number if isinstance(message, StreamMark) else message.number - 1
@@ -44,6 +50,17 @@ class Sequence:
         """From this message on."""
         self.epoch = message.epoch
         self.last = message.number if isinstance(message, StreamMark) else message.number - 1
+
+
+def kept(client: Client, stream: StreamName, first: int = 2**62, last: int = 2**62) -> Records:
+    """Records ``first`` to ``last`` that the gateway keeps, 1000 at most; by default none, but which there are.
+
+    Raises:
+        RemoteError: not to be had.
+    """
+    found = client.ask(Backfill(stream=stream, first=first, last=min(last, first + MAX_RECORDS - 1))).result
+    assert isinstance(found, Records)  # noqa: S101 - what Backfill is answered by
+    return found
 
 
 def follow(
@@ -79,37 +96,34 @@ def _with_what_is_missing(
             yield from _since_restart(client, stream, sequence)
     missing = sequence.missing(message)
     if missing is not None:
-        yield from _fill(client, stream, message.epoch, *missing)
+        yield from map(sequence.saw, _fill(client, stream, message.epoch, *missing))
         sequence.last = missing[1]
     if isinstance(message, StreamRecord) and message.number == sequence.last + 1:
         sequence.last = message.number
-        if isinstance(message.record, LogRecord):
-            sequence.at_us = message.record.at_us
-        yield Numbered(number=message.number, record=message.record)
+        yield sequence.saw(Numbered(number=message.number, record=message.record))
 
 
 def _since_restart(client: Client, stream: StreamName, sequence: Sequence) -> Iterator[Numbered | Gap]:
     """What the new gateway has that comes after the last record seen of the old one."""
     try:
-        there = client.ask(Backfill(stream=stream, first=2**62, last=2**62)).result
+        there = kept(client, stream)
     except RemoteError as error:
         yield Gap(0, 0, f"not to be had: {error}")
         return
-    assert isinstance(there, Records)  # noqa: S101 - what Backfill is answered by
+    seen_us = sequence.at_us
     for found in _fill(client, stream, sequence.epoch, there.oldest, sequence.last):
-        if isinstance(found, Gap) or not isinstance(found.record, LogRecord) or found.record.at_us > sequence.at_us:
-            yield found
+        if isinstance(found, Gap) or not isinstance(found.record, LogRecord) or found.record.at_us > seen_us:
+            yield sequence.saw(found)
 
 
 def _fill(client: Client, stream: StreamName, epoch: int, first: int, last: int) -> Iterator[Numbered | Gap]:
     """The records with these numbers, or a gap that says why not."""
     while first <= last:
         try:
-            found = client.ask(Backfill(stream=stream, first=first, last=min(last, first + MAX_RECORDS - 1))).result
+            found = kept(client, stream, first, last)
         except RemoteError as error:
             yield Gap(first, last, f"not to be had: {error}")
             return
-        assert isinstance(found, Records)  # noqa: S101 - what Backfill is answered by
         if found.epoch != epoch:
             yield Gap(first, last, "the gateway was started anew")
             return

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import msgspec
 
-from daemon.client import TIMEOUT_S, Address, Client, NoGateway, NotLetIn, Refused, RemoteError
-from daemon.ctl.devices import chosen
+from daemon.client import TIMEOUT_S, Client, NoGateway, NotLetIn, Refused
+from daemon.ctl.devices import DeviceError, Place, chosen
 from daemon.ctl.show import reply_lines
+from daemon.keys import KeyFileError
 from daemon.package import GOLDENS_FILE, MANIFEST_FILE, MODEL_FILE
 from daemon.remote import PART_BYTES, Anything, FinishModel, PictureTaken, PushModel, Reply
 
@@ -24,7 +25,9 @@ class _Done(msgspec.Struct):
     """What came of it on one device."""
 
     status: int
-    text: str
+    lines: list[str]
+    answered: bool = False
+    """The lines are a reply, not what went wrong on the way to one."""
 
 
 def ask(options: argparse.Namespace, request: Anything, timeout_s: float = TIMEOUT_S) -> int:
@@ -34,13 +37,11 @@ def ask(options: argparse.Namespace, request: Anything, timeout_s: float = TIMEO
 
 def on_each(options: argparse.Namespace, work: Work) -> int:
     """Do ``work`` with each of the chosen devices at the same time; the exit status is the worst of all."""
-    addresses = chosen(options)
-    with ThreadPoolExecutor(len(addresses)) as pool:
-        results = list(pool.map(lambda address: _one(address, work, options.json), addresses.values()))
-    for name, result in zip(addresses, results, strict=True):
-        out = sys.stdout if result.status == 0 else sys.stderr
-        for line in result.text.splitlines():
-            print(f"{name}: {line}" if name else line, file=out)
+    places = chosen(options)
+    with ThreadPoolExecutor(len(places)) as pool:
+        results = list(pool.map(lambda name: _one(name, places[name], work, options.json), places))
+    for result in results:
+        print(*result.lines, sep="\n", file=sys.stdout if result.answered else sys.stderr)
     return max(result.status for result in results)
 
 
@@ -60,6 +61,8 @@ def push(options: argparse.Namespace) -> int:
 
 def save_picture(options: argparse.Namespace, request: Anything) -> int:
     """Ask for a picture and write it to a file."""
+    if options.all:
+        raise DeviceError("one device at a time: --device NAME instead of --all")
 
     def work(client: Client) -> Reply:
         reply = client.ask(request, 4.0)
@@ -74,20 +77,30 @@ def save_picture(options: argparse.Namespace, request: Anything) -> int:
     return on_each(options, work)
 
 
-def _one(address: Address, work: Work, as_json: bool) -> _Done:
+def _one(name: str, place: Place, work: Work, as_json: bool) -> _Done:
+    prefix = f"{name}: " if name else ""
     try:
-        with Client(address) as client:
+        with Client(place.address()) as client:
             reply = work(client)
-    except RemoteError as error:
-        return _Done(exit_status(error), f"reflexctl: {error}")
-    except OSError as error:
-        return _Done(1, f"reflexctl: {error}")
-    text = msgspec.json.encode(reply).decode() if as_json else "\n".join(reply_lines(reply))
-    return _Done(0 if reply.status == "done" else 1, text)
+    except OSError as error:  # of this device alone: a stop for all must reach the others
+        return _Done(exit_status(error), [f"{prefix}reflexctl: {error}"])
+    lines = [_json(name, reply)] if as_json else [prefix + line for line in reply_lines(reply)]
+    return _Done(0 if reply.status == "done" else 1, lines, answered=True)
 
 
-def exit_status(error: RemoteError) -> int:
-    """69 (EX_UNAVAILABLE): nobody answers; 77 (EX_NOPERM): not let in, or not allowed; 1 for the rest."""
+def _json(name: str, reply: Reply) -> str:
+    device = {"device": name} if name else {}
+    return msgspec.json.encode({**device, **msgspec.to_builtins(reply)}).decode()
+
+
+def exit_status(error: OSError) -> int:
+    """What ``reflexctl`` ends with.
+
+    69 (EX_UNAVAILABLE): nobody answers; 77 (EX_NOPERM): not let in, or not allowed; 78 (EX_CONFIG): a key that cannot
+    be used; 1 for the rest.
+    """
+    if isinstance(error, KeyFileError):
+        return os.EX_CONFIG
     if isinstance(error, NotLetIn) or (isinstance(error, Refused) and error.reply.reason == "role"):
         return os.EX_NOPERM
     return os.EX_UNAVAILABLE if isinstance(error, NoGateway) else 1

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, get_args
 import msgspec
 
 from daemon.allowlist import AllowListError
-from daemon.client import RemoteError
 from daemon.config import DEFAULT_PORT, ConfigError
 from daemon.ctl.devices import Device, DeviceError, read_devices, write_devices
 from daemon.ctl.streams import seconds
-from daemon.keys import KeyFileError
-from daemon.messages import Name, Operation
+from daemon.messages import Operation
 from daemon.remote import (
     LEVELS,
     MAX_RECORDS,
@@ -38,7 +36,10 @@ from daemon.remote import (
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-EXITS = "0 done; 1 refused, unknown, or not by all; 2 usage; 69 nobody answers; 77 not let in, or not allowed"
+EXITS = (
+    "0 done; 1 refused, unknown, or not by all; 2 usage; 69 nobody answers; 77 not let in, or not allowed; "
+    "78 a file or name that must be changed first"
+)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -46,16 +47,15 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
         return int(arguments.call(arguments))
-    except RemoteError as error:
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes once more at its end, and would say so
+        return 1
+    except OSError as error:
         from daemon.ctl.ask import exit_status
 
         return _complain(str(error), exit_status(error))
-    except (ConfigError, DeviceError, KeyFileError, AllowListError, msgspec.ValidationError) as error:
+    except (ConfigError, DeviceError, AllowListError, msgspec.ValidationError) as error:
         return _complain(str(error), os.EX_CONFIG)
-    except OSError as error:
-        return _complain(str(error), 1)
-    except BrokenPipeError:
-        return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
 
@@ -110,7 +110,7 @@ def _keys(arguments: argparse.Namespace) -> int:
 def _add_device(arguments: argparse.Namespace) -> int:
     address = {"host": arguments.address, "port": arguments.device_port}
     given = {**address, "server": arguments.public, "key": arguments.key or ""}
-    write_devices({**read_devices(), **msgspec.convert({arguments.name: given}, dict[Name, Device])})
+    write_devices({**read_devices(), arguments.name: msgspec.convert(given, Device)})
     return 0
 
 

@@ -10,7 +10,7 @@ import msgspec
 from daemon.allowlist import KEY_FILE, Trusted, allow_list, read_allow_list, write_allow_list
 from daemon.config import ConfigError, parse
 from daemon.ctl.devices import default_key
-from daemon.keys import new_key, read_key, read_or_make_key
+from daemon.keys import KeyFileError, new_key, read_key
 from daemon.messages import Name
 from daemon.operate import folder_of
 from daemon.runtime import SERVICES_CONFIG, SERVICES_RUNTIME, SERVICES_STATE, RuntimeFolder
@@ -25,16 +25,28 @@ def new(options: argparse.Namespace) -> int:
 
 def show(options: argparse.Namespace) -> int:
     """Print public keys: this client's, and the device's where a daemon is configured here."""
-    path = Path(options.key or default_key())
-    if path.exists():
-        print(f"{read_key(path).public}\tthis client ({path})")
-    config = _config(options)
-    if config is not None:
-        print(f"{read_or_make_key(_state(config) / KEY_FILE).public}\tthe device ({config})")
-    elif not path.exists():
-        print(f"no key in {path}: reflexctl keys new")
-        return 1
+    found = _own_key(options) + _device_key(options)
+    print(*found, sep="\n")
     return 0
+
+
+def _own_key(options: argparse.Namespace) -> list[str]:
+    path = Path(options.key or default_key())
+    if not path.exists() and _config(options) is None:
+        raise KeyFileError(f"{path}: no key yet: reflexctl keys new")
+    return [f"{read_key(path).public}\tthis client ({path})"] if path.exists() else []
+
+
+def _device_key(options: argparse.Namespace) -> list[str]:
+    config = _config(options)
+    if config is None:
+        return []
+    path = _state(config) / KEY_FILE
+    if not path.exists():  # made here it would be this user's, and not the daemon's to read
+        raise KeyFileError(
+            f"{path}: no key yet: the gateway makes it when it first starts with gateway.listen ({config})"
+        )
+    return [f"{read_key(path).public}\tthe device ({config})"]
 
 
 def trust(options: argparse.Namespace) -> int:

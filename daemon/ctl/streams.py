@@ -6,19 +6,18 @@ import argparse
 import re
 import sys
 import time
+from typing import NoReturn
 
 import msgspec
 
-from daemon.client import Client, Listener, RemoteError
-from daemon.ctl.ask import exit_status
-from daemon.ctl.devices import DeviceError, chosen
+from daemon.client import Client, Listener, NoGateway, NotLetIn
+from daemon.ctl.devices import only_one
 from daemon.ctl.show import record_line
-from daemon.follow import Gap, Sequence, follow
-from daemon.remote import LEVELS, Backfill, Log, LogRecord, Numbered, Records, StreamName
+from daemon.follow import Gap, Sequence, follow, kept
+from daemon.remote import LEVELS, MAX_RECORDS, Log, LogRecord, Numbered, Records, StreamName
 
-SILENCE_S = 3.0
-"""A gateway that has not even sent a mark for so long is gone."""
-_RETRY_S = 1.0
+SILENCE_S = 1.5
+"""Marks come every second: after this long without one it is asked whether it is there, and lets this client in."""
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -41,40 +40,51 @@ def telemetry(options: argparse.Namespace) -> int:
 
 
 def _shown(options: argparse.Namespace, stream: StreamName) -> int:
-    addresses = chosen(options)
-    if len(addresses) > 1:
-        raise DeviceError("one device at a time: --device NAME instead of --all")
-    (address,) = addresses.values()
+    address = only_one(options)
     with Client(address) as client:
-        try:
-            listener = Listener(address, [stream]) if options.follow else None
-            there = _there(client, options, stream)
-            for numbered in there.records:
-                _print(numbered, options)
-        except RemoteError as error:
-            print(f"reflexctl: {error}", file=sys.stderr)
-            return exit_status(error)
-        sequence = Sequence(there)
-        while listener is not None:
-            for found in follow(client, listener, stream, SILENCE_S, sequence):
-                _print(found, options)
-            print(f"reflexctl: nothing heard for {SILENCE_S:g} s: waiting for the gateway", file=sys.stderr)
-            time.sleep(_RETRY_S)
+        listener = Listener(address, [stream]) if options.follow else None  # before the query: nothing falls between
+        there = _there(client, options, stream)
+        for numbered in there.records:
+            _print(numbered, options)
+        if listener is not None:
+            _go_on(client, listener, options, stream, Sequence(there))
     return 0
+
+
+def _go_on(
+    client: Client, listener: Listener, options: argparse.Namespace, stream: StreamName, sequence: Sequence
+) -> NoReturn:
+    """Show what comes, until Ctrl-C or until this client is not let in any more (NotLetIn, Refused)."""
+    silences = 0
+    while True:
+        began_s = time.monotonic()
+        for found in follow(client, listener, stream, SILENCE_S, sequence):
+            _print(found, options)
+        silences = silences + 1 if time.monotonic() - began_s < 2 * SILENCE_S else 1
+        try:
+            client.hello()
+        except NotLetIn:
+            raise
+        except NoGateway as error:
+            _say(f"waiting for the gateway: {error}", silences == 1)
+        else:
+            _say("the gateway answers, but its stream does not come: is the port after its own open?", silences == 2)
+
+
+def _say(text: str, now: bool) -> None:
+    if now:
+        print(f"reflexctl: {text}", file=sys.stderr, flush=True)
 
 
 def _there(client: Client, options: argparse.Namespace, stream: StreamName) -> Records:
     """What there is already."""
-    if stream == "log":
-        result = client.ask(wanted(options, time.time())).result
-    else:
-        newest = client.ask(Backfill(stream=stream, first=2**62, last=2**62)).result
-        assert isinstance(newest, Records)  # noqa: S101 - what Backfill is answered by
-        first = max(newest.oldest, newest.last - options.number + 1)
-        result = client.ask(Backfill(stream=stream, first=first, last=newest.last)).result
-    assert isinstance(result, Records)  # noqa: S101 - what both are answered by
-    if result.more and stream == "log":
-        print(f"reflexctl: more than {options.number} records: -n takes up to 1000, or ask for less", file=sys.stderr)
+    if stream == "telemetry":
+        there = kept(client, stream)
+        return kept(client, stream, max(there.oldest, there.last - options.number + 1), there.last)
+    result = client.ask(wanted(options, time.time())).result
+    assert isinstance(result, Records)  # noqa: S101 - what Log is answered by
+    if result.more:
+        _say(f"more than {options.number} records: -n takes up to {MAX_RECORDS}, or ask for less", True)
     return result
 
 

@@ -12,13 +12,27 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from daemon.client import Client, Listener
-from daemon.ctl.devices import DeviceError, chosen
+from daemon.client import Client, Listener, NoGateway, NotLetIn
+from daemon.ctl.devices import only_one
+from daemon.follow import kept
 from daemon.messages import Applied, Health
-from daemon.remote import ActuatorRecord, Processes, Status, StreamRecord
+from daemon.remote import (
+    MAX_RECORDS,
+    ActuatorRecord,
+    HealthRecord,
+    LogRecord,
+    Processes,
+    Records,
+    Status,
+    StreamRecord,
+)
 
 WINDOW_S = 30
 """Seconds that a sparkline spans, one bar each."""
+RATE_S = 5
+REFRESH_S = 0.5
+KEPT_RECORDS = 4 * MAX_RECORDS
+"""Asked for at the start: of one agent at 30 decisions a second, a minute."""
 _BARS = " ▁▂▃▄▅▆▇█"
 
 
@@ -27,29 +41,34 @@ class Pace:
 
     def __init__(self) -> None:
         self.latest_ms: deque[float] = deque(maxlen=300)
-        self._per_second: deque[int] = deque([0] * WINDOW_S, maxlen=WINDOW_S)
+        self._per_second: deque[int] = deque(maxlen=WINDOW_S + 1)
+        """The second under way last."""
         self._second = 0
 
     def add(self, event: Applied) -> None:
         """Take in a decision that was applied."""
-        self._tick(event.applied_ns // 1_000_000_000)
+        self.tick(event.applied_ns)
         self._per_second[-1] += 1
         self.latest_ms.append((event.applied_ns - event.sensor_ns) / 1e6)
 
+    def tick(self, now_ns: int) -> None:
+        """So late is it on the device: seconds without a decision count too."""
+        second = now_ns // 1_000_000_000
+        if not self._per_second:
+            self._second = second - 1
+        self._per_second.extend([0] * min(WINDOW_S + 1, second - self._second))
+        self._second = max(second, self._second)
+
     def bars(self) -> str:
         """One bar a second, the newest at the right."""
-        most = max(self._per_second) or 1
-        return "".join(_BARS[round(number / most * (len(_BARS) - 1))] for number in self._per_second)
+        whole = list(self._per_second)[:-1]
+        most = max(whole, default=0) or 1
+        return "".join(_BARS[round(number / most * (len(_BARS) - 1))] for number in whole).rjust(WINDOW_S)
 
     def rate_hz(self) -> float:
-        """Over the last whole seconds that there were."""
-        whole = list(self._per_second)[-6:-1]
-        return sum(whole) / len(whole)
-
-    def _tick(self, second: int) -> None:
-        for _ in range(min(WINDOW_S, second - self._second) if self._second else 0):
-            self._per_second.append(0)
-        self._second = second
+        """Over the last whole seconds, :data:`RATE_S` at most; the first one heard of may not be whole."""
+        whole = list(self._per_second)[1:-1][-RATE_S:]
+        return sum(whole) / len(whole) if whole else 0.0
 
 
 class Page:
@@ -58,15 +77,18 @@ class Page:
     def __init__(self) -> None:
         self._paces: dict[tuple[str, str], Pace] = {}
 
-    def take(self, record: StreamRecord) -> None:
+    def take(self, event: ActuatorRecord | HealthRecord | LogRecord) -> None:
         """Take in a record of the telemetry."""
-        event = record.record
         if isinstance(event, ActuatorRecord) and isinstance(event.event, Applied) and event.event.sensor_ns:
             self._paces.setdefault((event.actuator, event.event.agent), Pace()).add(event.event)
 
-    def draw(self, processes: Processes) -> Group:
-        """The page."""
-        return Group(self._agents(), Text(), _table(processes))
+    def draw(self, processes: Processes, trouble: str = "") -> Group:
+        """The page, with what stands in the way of a newer one."""
+        ages = zip(processes.healths, processes.age_ms, strict=True)
+        now_ns = max((health.at_ns + round(age_ms * 1e6) for health, age_ms in ages), default=0)
+        for pace in self._paces.values():
+            pace.tick(now_ns)
+        return Group(self._agents(), Text(), _table(processes), Text(trouble, style="bold red"))
 
     def _agents(self) -> Table:
         table = Table("actuator", "agent", "Hz", "p50 ms", "max ms", f"last {WINDOW_S} s", box=None)
@@ -91,31 +113,47 @@ def _drops(health: Health) -> str:
 
 def top(options: argparse.Namespace) -> int:
     """Show one device until Ctrl-C, or once."""
-    addresses = chosen(options)
-    if len(addresses) > 1:
-        raise DeviceError("one device at a time: --device NAME instead of --all")
-    (address,) = addresses.values()
-    once = options.once or not sys.stdout.isatty()
+    address = only_one(options)
     page, console = Page(), Console()
     with Client(address) as client:
         listener = Listener(address, ["telemetry"])
-        client.hello()
-        if once:
-            _listen(listener, page, 2.0)
-            console.print(page.draw(_processes(client)))
+        seen = _newest(client, page)
+        processes = _processes(client)
+        if options.once or not sys.stdout.isatty():
+            console.print(page.draw(processes))
             return 0
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while True:
-                _listen(listener, page, 0.5)
-                live.update(page.draw(_processes(client)), refresh=True)
+                trouble = ""
+                _listen(listener, page, seen)
+                try:
+                    processes = _processes(client)
+                except NotLetIn:
+                    raise
+                except NoGateway as error:
+                    trouble = f"waiting for the gateway: {error}"
+                live.update(page.draw(processes, trouble), refresh=True)
 
 
-def _listen(listener: Listener, page: Page, for_s: float) -> None:
-    until_s = time.monotonic() + for_s
+def _newest(client: Client, page: Page) -> Records:
+    """What the gateway keeps of the time that the page shows; return how far that went."""
+    there = kept(client, "telemetry")
+    for first in range(max(there.oldest, there.last - KEPT_RECORDS + 1), there.last + 1, MAX_RECORDS):
+        for numbered in kept(client, "telemetry", first, there.last).records:
+            page.take(numbered.record)
+    return there
+
+
+def _listen(listener: Listener, page: Page, seen: Records) -> None:
+    until_s = time.monotonic() + REFRESH_S
     while (left_s := until_s - time.monotonic()) > 0:
         for message in listener.receive(left_s):
-            if isinstance(message, StreamRecord):
-                page.take(message)
+            if isinstance(message, StreamRecord) and not _is_among(message, seen):
+                page.take(message.record)
+
+
+def _is_among(message: StreamRecord, seen: Records) -> bool:
+    return message.epoch == seen.epoch and message.number <= seen.last
 
 
 def _processes(client: Client) -> Processes:

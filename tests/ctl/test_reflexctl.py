@@ -5,75 +5,15 @@ from __future__ import annotations
 import io
 import json
 import os
-import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from tests.gateway_daemon import Running, running
+from tests.ctl.operators import PROMPT_S, Operator, free_port
 from tests.packages import tiny_package
 
-REFLEXCTL = str(Path(sys.executable).with_name("reflexctl"))
-PROMPT_S = 4.0
-"""A clear answer, with the start of the command line itself on a busy machine."""
-
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-class Operator:
-    """Somebody with a configuration folder of their own."""
-
-    def __init__(self, folder: Path, daemon: Running, port: int) -> None:
-        self.folder, self.daemon, self.port = folder, daemon, port
-
-    def run(self, *words: str) -> tuple[int, str]:
-        """Exit status and all that was said."""
-        home = {"XDG_CONFIG_HOME": str(self.folder), "XDG_RUNTIME_DIR": str(self.folder)}
-        began = time.monotonic()
-        done = subprocess.run(
-            [REFLEXCTL, *words], capture_output=True, text=True, env={**os.environ, **home}, timeout=30, check=False
-        )
-        self.lasted_s = time.monotonic() - began
-        assert "Traceback" not in done.stderr, done.stderr
-        return done.returncode, done.stdout + done.stderr
-
-    def here(self, *words: str) -> str:
-        """Done on this machine."""
-        status, said = self.run("--runtime", str(self.daemon.folder / "run"), *words)
-        assert status == 0, said
-        return said
-
-    def key_of_device(self) -> str:
-        """As the device's operator reads it out."""
-        said = self.here("keys", "show", "--config", str(self.daemon.folder / "test.toml"))
-        return next(line.split("\t")[0] for line in said.splitlines() if "the device" in line)
-
-    def make_key(self) -> str:
-        return self.run("keys", "new")[1].splitlines()[0]
-
-    def trust(self, public: str, *more: str) -> None:
-        self.here("keys", "trust", "--config", str(self.daemon.folder / "test.toml"), "ada", public, *more)
-        time.sleep(0.5)  # looked at ten times a second
-
-
-@pytest.fixture
-def operator(run_folder: Path) -> Iterator[Operator]:
-    port = free_port()
-    gateway = f'listen = "127.0.0.1"\nport = {port}'
-    with running(run_folder, tiny_package(run_folder / "good"), gateway=gateway) as daemon:
-        yield Operator(run_folder / "operator", daemon, port)
 
 
 def test_every_command_works_on_this_machine(operator: Operator) -> None:
@@ -161,26 +101,3 @@ def test_all_devices_at_once_and_the_dead_one_is_named(operator: Operator) -> No
     assert "car: arm: done: " in said
     assert "gone: reflexctl: nobody at tcp://127.0.0.1:" in said
     assert status == os.EX_UNAVAILABLE
-
-
-def test_the_log_is_followed_over_a_restart_of_the_gateway(operator: Operator) -> None:
-    folder = operator.daemon.folder
-    follower = subprocess.Popen(
-        [REFLEXCTL, "--runtime", str(folder / "run"), "logs", "-f", "--process", "infer"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    try:
-        time.sleep(2.0)
-        operator.here("agents", "pause", "good")
-        os.kill(operator.daemon.pid("gateway"), signal.SIGKILL)
-        time.sleep(3.0)
-        operator.here("agents", "resume", "good")
-        time.sleep(2.0)
-    finally:
-        follower.send_signal(signal.SIGINT)
-        said = follower.communicate(timeout=10)[0].decode()
-    assert "pause good by 'local" in said
-    assert "the gateway was started anew" in said
-    assert "resume good by 'local" in said
-    assert said.count("resume good by 'local") == 1
