@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 STAGES = ["capture", "simulate", "infer", "actuate", "gateway"]
-HOST_SIDE = ["export"]
+HOST_SIDE = ["export", "ctl"]
 HEAVY = {"torch", "executorch", "torchao"}
 PIXELS = {"numpy", "PIL"}
 HARDWARE = {"picamera2", "libcamera", "gpiozero", "lgpio", "ale_py", "evdev", "serial"}
@@ -118,6 +118,7 @@ def test_pure_modules_have_no_clock_and_no_sockets(name: str) -> None:
         ("daemon.simulate.service", HEAVY | {"rich"}),
         ("daemon.gateway.service", HEAVY | HARDWARE | PIXELS | {"rich"}),
         ("daemon.cli, daemon.operate", HEAVY | HARDWARE | PIXELS | {"rich", "importlib.metadata"}),
+        ("daemon.ctl.cli, daemon.ctl.ask", HEAVY | HARDWARE | PIXELS | {"rich", "importlib.metadata", "asyncio"}),
         ("daemon.cli, daemon.plan, daemon.run", HEAVY | HARDWARE | PIXELS | {"rich", "importlib.metadata"}),
     ],
 )
