@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -88,3 +90,18 @@ def test_a_port_that_is_taken_is_named() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(ConfigError, match=f"gateway.metrics_port = {port}: 127.0.0.1: .*in use"):
             Metrics(port, Healths())
+
+
+def test_the_page_names_every_figure_and_no_other(served: tuple[Metrics, Healths, int]) -> None:
+    metrics, healths, port = served
+    metrics.count("arm", applied(sensor_ns=26 * MS, forward_ns=MS))
+    metrics.count("arm", Refused(agent="a", reason="stale", detail="", sensor_ns=1, refused_ns=2))
+    counts = {"a": {"decided": 7}}
+    healths.take(
+        Health(process="infer", pid=1, state="running", progress=1, at_ns=0, counts=counts, dropped={"a": {"torn": 1}})
+    )
+    shown = {re.sub("_(bucket|sum|count|created)$", "", name) for name, _ in scrape(port)}
+    page = (Path(__file__).parents[2] / "docs/gateway.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `(reflexd_\w+)`", page, re.MULTILINE))
+    counters = {name.removesuffix("_total") for name in shown if name.endswith("_total")}
+    assert shown - counters == documented
