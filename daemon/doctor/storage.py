@@ -60,25 +60,21 @@ def room(path: Path, name: str, need: int, fix: str) -> Iterator[Finding]:
 
 
 def file_systems(machine: Machine, _: Setup) -> Iterator[Finding]:
-    """A root that forgets at power-off forgets an emergency stop too; a damaged one ends read-only."""
+    """One that forgets at power-off forgets an emergency stop too; a damaged one ends read-only."""
     mounts = [line.split() for line in (machine.text("/proc/mounts") or "").splitlines()]
-    roots = [(mount[2], mount[3].split(",")) for mount in mounts if len(mount) > 3 and mount[1] == "/"]
-    if not roots:
+    over_state = [mount for mount in mounts if len(mount) > 3 and SERVICES_STATE.is_relative_to(mount[1])]
+    if not over_state:
         yield skip("file system", "/proc/mounts cannot be read")
         return
-    kind, options = roots[-1]
+    _device, point, kind, options, *_rest = max(reversed(over_state), key=lambda mount: len(mount[1]))
     if kind in ("overlay", "tmpfs"):
-        found = f"/ is {kind}: what is written is gone at the next start, a latched emergency stop too"
-        yield warn("file system", found, f"mount a partition of its own at {SERVICES_STATE}")
-    elif "ro" in options:
-        found = f"/ is read-only ({kind})"
-        yield warn(
-            "file system",
-            found,
-            f"if that is not meant: dmesg, and fsck at the next start; {SERVICES_STATE} must be writable",
-        )
+        found = f"{point} is {kind}: unless that is on storage, a latched emergency stop is gone at the next start"
+        yield warn("file system", found, f"a partition of its own at {SERVICES_STATE}")
+    elif "ro" in options.split(","):
+        fix = f"if that is not meant: dmesg, and fsck at the next start; {SERVICES_STATE} must be writable"
+        yield warn("file system", f"{point} is read-only ({kind})", fix)
     else:
-        yield ok("file system", f"/ is {kind}, writable")
+        yield ok("file system", f"{point} is {kind}, writable")
     yield from _errors(machine)
 
 

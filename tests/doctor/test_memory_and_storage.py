@@ -123,7 +123,13 @@ def test_a_folder_that_is_not_there_is_skipped(tmp_path: Path) -> None:
     [
         ("/dev/mmcblk0p2 / ext4 rw,noatime 0 0", "ok", "/ is ext4, writable"),
         ("/dev/mmcblk0p2 / ext4 ro,noatime 0 0", "warn", "/ is read-only"),
-        ("overlayroot / overlay rw,relatime,lowerdir=/media/root-ro 0 0", "warn", "a latched emergency stop too"),
+        ("overlayroot / overlay rw,relatime,lowerdir=/media/root-ro 0 0", "warn", "a latched emergency stop is gone"),
+        (
+            "overlayroot / overlay rw 0 0\n/dev/sda3 /var/lib/reflexd ext4 rw 0 0",
+            "ok",
+            "/var/lib/reflexd is ext4, writable",
+        ),
+        ("tmpfs /var tmpfs rw 0 0\n/dev/mmcblk0p2 / ext4 rw 0 0", "warn", "/var is tmpfs"),
         ("rootfs / rootfs rw 0 0\n/dev/mmcblk0p2 / ext4 rw 0 0", "ok", "ext4"),
         ("", "skip", "cannot be read"),
     ],
