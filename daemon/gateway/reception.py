@@ -152,7 +152,8 @@ def _is_recorded(ask: Ask) -> bool:
 
 
 def _commands(ask: Ask) -> bool:
-    return ask.needs != "observe" and getattr(ask, "operation", "") != "status"
+    what = getattr(ask, "operation", getattr(ask, "change", ""))
+    return ask.needs != "observe" and what != "status"
 
 
 def _stops(ask: Ask) -> bool:

@@ -18,7 +18,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 def test_every_command_works_on_this_machine(operator: Operator) -> None:
     here = operator.here
-    assert "infer: " in here("status")
+    until = time.monotonic() + 20
+    while "infer: running" not in here("status"):  # it says its first word some time after the gateway is there
+        assert time.monotonic() < until, operator.daemon.log()
     assert json.loads(here("status", "--json"))["status"] == "done"
     assert "good ready, priority 5, 30 Hz, model good" in here("agents", "list")
     assert "paused" in here("agents", "pause", "good")
@@ -35,6 +37,10 @@ def test_every_command_works_on_this_machine(operator: Operator) -> None:
     assert "16x16-gray8 of cam" in here("snapshot", "cam", "--as", "good", "-o", str(out))
     assert Image.open(io.BytesIO(out.read_bytes())).size == (16, 16)
     assert "agent good: pause good by 'local, through the gateway'" in here("logs", "--agent", "good")
+    commands = here("logs", "--process", "gateway", "--grep", " by local: ")
+    assert "ChangeAgent agent=good change=pause by local: done" in commands
+    assert "Picture source=cam agent=good by local: done" in commands
+    assert "=status" not in commands, "who only looks is not one of those who command"
     assert "Health" in here("telemetry", "-n", "20", "--json") + here("telemetry", "-n", "20", "--json")
     package = tiny_package(operator.daemon.folder / "source", burn=1)
     assert "can be activated" in here("models", "push", str(package), "other")
