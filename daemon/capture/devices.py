@@ -65,6 +65,12 @@ def holders(devices: list[Path]) -> Iterator[tuple[int, str]]:
                 yield pid, name
 
 
+def mapped_here(device: Path) -> bool:
+    """Whether this process has memory of a device mapped: it is busy then, though nothing here has it open."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    return any(line.split(maxsplit=5)[5:] == [str(device)] for line in maps.splitlines())
+
+
 def _identity(status: os.stat_result) -> tuple[int, ...]:
     """Equal for two names of one device, whichever file systems they are on."""
     if stat.S_ISCHR(status.st_mode):

@@ -15,12 +15,13 @@ from daemon.capture.open import importing, unusable
 DEVICES, NAMES = Path("/dev"), Path("/sys/class/video4linux")
 _FORMATS = {"mjpeg": "mjpeg", "yuyv422": "yuyv", "nv12": "nv12"}
 """FFmpeg's names of the formats a ``v4l2`` source takes, and ours."""
+_NAMELESS = "Unsupported"
 _OF_LIBCAMERA = ("unicam", "rp1-cfe", "bcm2835-isp", "bcm2835-codec", "pispbe", "rpivid", "rpi-hevc")
 """How the names of a Pi's own video devices begin: parts of its camera and its decoders."""
 
 
 class Offer(NamedTuple):
-    """A format of a camera and the sizes it has in it."""
+    """A format of a camera and the sizes it has in it; or ``not read`` and the names of all other formats."""
 
     format: str
     sizes: str
@@ -75,15 +76,18 @@ def _device_lines(node: Path, name: str, stable: Path, offers: Callable[[Path], 
 
 
 def parse_offers(log: str) -> list[Offer]:
-    """The formats in what FFmpeg's ``list_formats`` says, those that a ``v4l2`` source takes first.
+    """The formats that a ``v4l2`` source takes in what FFmpeg's ``list_formats`` says, and last the others in one.
 
-    A line is ``Raw|Compressed : NAME : DESCRIPTION : SIZE SIZE ...``.
+    A line is ``Raw|Compressed : NAME : DESCRIPTION : SIZE SIZE ...``; NAME is ``Unsupported`` if FFmpeg has none.
     """
-    found = []
-    for name, sizes in re.findall(r"(?:Raw|Compressed)\s*:\s*(\S*)\s*:.* :(.*)", log):
-        own = _FORMATS.get(name)
-        found.append(Offer(own or f"(not read: {name})", " ".join(sizes.split())))
-    return sorted(found, key=lambda offer: offer.format.startswith("("))
+    found = re.findall(r"(?:Raw|Compressed)\s*:\s*(\S*)\s*:.* :(.*)", log)
+    read = [Offer(_FORMATS[name], " ".join(sizes.split())) for name, sizes in found if name in _FORMATS]
+    others = [name for name, _ in found if name not in _FORMATS]
+    if not others:
+        return read
+    named = sorted(set(others) - {_NAMELESS})
+    nameless = others.count(_NAMELESS)
+    return [*read, Offer("not read", " ".join([*named, f"({nameless} without a name)"] if nameless else named))]
 
 
 def _v4l2() -> list[str]:

@@ -52,6 +52,11 @@ LAYOUTS: dict[RawFormat, tuple[Layout, ...]] = {
 }
 
 
+def raw_bytes(form: RawFormat, width: int, height: int) -> int:
+    """Bytes of a picture without padding, all planes together."""
+    return sum(-(-width // plane.pixels) * plane.bytes * -(-height // plane.rows) for plane in LAYOUTS[form])
+
+
 class BadPicture(ValueError):
     """A picture that goes no further.
 

@@ -46,5 +46,6 @@ Opener = Callable[[Event], Source]
 Raises:
     SourceAbsent: to be tried again until it is there.
     OSError: to be tried again some times.
+    StageFailed: to be tried again by a new process alone.
     ConfigError: not to be tried again.
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +11,11 @@ from threading import Event
 import av
 
 from daemon.capture.decoded import raw_picture
-from daemon.capture.devices import explained, present
+from daemon.capture.devices import explained, mapped_here, present
 from daemon.capture.liveness import Backlog
-from daemon.capture.raw import BadPicture, RawPicture
+from daemon.capture.raw import BadPicture, RawPicture, raw_bytes
 from daemon.capture.source import SourceFailed
+from daemon.process import StageFailed
 from daemon.sources import V4l2
 
 _INPUT_FORMAT = {"mjpeg": "mjpeg", "yuyv": "yuyv422", "nv12": "nv12"}
@@ -32,9 +34,6 @@ class V4l2Camera:
         table: the source's table.
         container: what :func:`open_device` gives.
         stop: ends the waiting between pictures; a driver that blocks is not woken by it.
-
-    Raises:
-        SourceFailed: the camera gives another size than the one that is asked for.
     """
 
     note = ""
@@ -46,11 +45,17 @@ class V4l2Camera:
         self._stream.codec_context.options = {"err_detect": "explode"}  # half a JPEG is no picture
         self._packets = self._container.demux(self._stream)
         self._backlog = Backlog(round(1e9 / table.fps))
-        self._check_size()
+        self._picture_bytes = 0 if table.format == "mjpeg" else raw_bytes(table.format, table.width, table.height)
         self.late = 0
 
     def read(self) -> RawPicture | None:
-        """The next picture that has not waited."""
+        """The next picture that has not waited.
+
+        Raises:
+            BadPicture: half of it is missing, or all.
+            SourceAbsent: the camera is gone.
+            SourceFailed: the stream broke, or has another size than the one that is asked for.
+        """
         for packet in self._arriving():
             if packet.pts is None or packet.time_base is None:
                 raise BadPicture("broken", "a picture without a time stamp")
@@ -65,15 +70,6 @@ class V4l2Camera:
         """Give the device back."""
         self._container.close()
 
-    def _check_size(self) -> None:
-        table, stream = self._table, self._stream
-        if (stream.width, stream.height) != (table.width, table.height):
-            self._container.close()
-            raise SourceFailed(
-                f"{table.device}: expected {table.width}x{table.height} {table.format}, "
-                f"the camera gives {stream.width}x{stream.height}: reflexd sources lists what it has"
-            )
-
     def _arriving(self) -> Iterator[av.Packet[av.VideoStream]]:
         while not self._stop.is_set():
             try:
@@ -82,10 +78,15 @@ class V4l2Camera:
                 raise SourceFailed(f"{self._table.device}: the stream has ended") from None
             except av.error.FFmpegError as error:
                 raise _explained(error, self._table.device) from None
-            if packet.size:
-                yield packet
+            if packet.pts is None and not packet.size:
+                continue  # PyAV's own, at the end of a stream
+            if not packet.size:
+                raise BadPicture("empty", "an empty buffer, or one that the driver marked as spoilt")
+            yield packet
 
     def _decode(self, packet: av.Packet[av.VideoStream]) -> av.VideoFrame:
+        if self._picture_bytes and packet.size != self._picture_bytes:
+            raise self._other_size(f"{packet.size} bytes for {self._picture_bytes}")
         if self._stream.codec_context.name == "mjpeg" and _END_OF_JPEG not in bytes(packet):
             raise BadPicture("short", f"a JPEG of {packet.size} bytes without its end")
         try:
@@ -94,7 +95,17 @@ class V4l2Camera:
             raise BadPicture("broken", f"cannot be decoded: {error.strerror}") from None
         if not frames or packet.is_corrupt or frames[0].is_corrupt:
             raise BadPicture("broken", "only a part of it has arrived")
+        if (frames[0].width, frames[0].height) != (self._table.width, self._table.height):
+            raise self._other_size(f"{frames[0].width}x{frames[0].height}")
         return frames[0]
+
+    def _other_size(self, given: str) -> SourceFailed:
+        """FFmpeg says nothing of a camera that chose another size, and would cut its pictures up as if it had not."""
+        table = self._table
+        return SourceFailed(
+            f"{table.device}: expected {table.width}x{table.height} {table.format}, the camera gives {given}: "
+            "reflexd sources lists what it has"
+        )
 
 
 def open_device(table: V4l2) -> av.container.InputContainer:
@@ -103,6 +114,8 @@ def open_device(table: V4l2) -> av.container.InputContainer:
     Raises:
         SourceAbsent: unplugged.
         SourceFailed: busy, not permitted, or without the format that is asked for.
+        StageFailed: the same, and only a new process can try again: an FFmpeg that cannot start a stream leaves the
+            device's buffers mapped, which keeps the device busy as long as this process lives.
     """
     node = present(table.device)
     options = {
@@ -114,7 +127,12 @@ def open_device(table: V4l2) -> av.container.InputContainer:
     try:
         return av.open(str(node), format="v4l2", options=options)
     except av.error.FFmpegError as error:
-        raise _explained(error, table.device) from None
+        why = _explained(error, table.device)
+        if error.errno == errno.EINVAL:
+            why = SourceFailed(f"{why}: it may not have {table.format}: reflexd sources lists what it has")
+        if mapped_here(node):
+            raise StageFailed(f"{why}; its buffers stay mapped, which only the end of this process undoes") from None
+        raise why from None
 
 
 def _explained(error: av.error.FFmpegError, device: str) -> OSError:

@@ -15,7 +15,10 @@ from tests.capture.xserver import x_server
 
 LOG = """[video4linux2,v4l2 @ 0x1] Compressed:       mjpeg :          Motion-JPEG : 1280x720 640x480
 [video4linux2,v4l2 @ 0x1] Raw       :     yuyv422 :           YUYV 4:2:2 : 640x480 320x240
-[video4linux2,v4l2 @ 0x1] Raw       : Unsupported :     8-bit Greyscale : 640x480
+[video4linux2,v4l2 @ 0x1] Raw       : Unsupported :     18-bit BGRX 6-6-6-14 : 640x480
+[video4linux2,v4l2 @ 0x1] Raw       :       rgb24 :     24-bit RGB 8-8-8 : 640x480
+[video4linux2,v4l2 @ 0x1] Raw       : Unsupported :    10-bit Greyscale : 640x480
+[video4linux2,v4l2 @ 0x1] Raw       :        gray :     8-bit Greyscale : 640x480
 [video4linux2,v4l2 @ 0x1] Raw       :        nv12 :        Y/UV 4:2:0 : {32-3840, 2}x{32-2160, 2}
 """
 """In the form of FFmpeg's v4l2.c."""
@@ -37,7 +40,7 @@ def test_formats_are_read_from_what_ffmpeg_says() -> None:
         Offer("mjpeg", "1280x720 640x480"),
         Offer("yuyv", "640x480 320x240"),
         Offer("nv12", "{32-3840, 2}x{32-2160, 2}"),
-        Offer("(not read: Unsupported)", "640x480"),
+        Offer("not read", "gray rgb24 (2 without a name)"),
     ]
 
 

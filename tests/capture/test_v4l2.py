@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 import time
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import av
 import numpy as np
@@ -16,6 +19,7 @@ from daemon.capture.raw import BadPicture
 from daemon.capture.source import SourceAbsent, SourceFailed
 from daemon.capture.v4l2 import V4l2Camera, open_device
 from daemon.pixels import Pixels
+from daemon.process import StageFailed
 from daemon.sources import V4l2
 
 SIZE = (96, 64)
@@ -32,8 +36,8 @@ def soft_card() -> Pixels:
     return card
 
 
-def recording(path: Path, form: str, stamps_us: list[int], pictures: list[Pixels]) -> Path:
-    """A stream as a camera gives it, in a container that keeps every byte and microsecond."""
+def recording(path: Path, form: str, stamps_us: list[int], pictures: Sequence[Pixels | None]) -> Path:
+    """A stream as a camera gives it, in a container that keeps every byte and microsecond; None is an empty buffer."""
     codec, pixels = FORMATS[form]
     with av.open(str(path), "w", format="nut") as container:
         stream = container.add_stream(codec, rate=30)
@@ -41,11 +45,21 @@ def recording(path: Path, form: str, stamps_us: list[int], pictures: list[Pixels
         stream.width, stream.height, stream.pix_fmt = *SIZE, pixels
         stream.time_base = stream.codec_context.time_base = Fraction(1, 1_000_000)
         for stamp_us, picture in zip(stamps_us, pictures, strict=True):
+            if picture is None:
+                container.mux(empty(stream, stamp_us))
+                continue
             frame = av.VideoFrame.from_ndarray(picture, "rgb24").reformat(format=pixels, dst_colorspace="ITU601")
             frame.pts, frame.time_base = stamp_us, Fraction(1, 1_000_000)
             container.mux(stream.encode(frame))
         container.mux(stream.encode(None))
     return path
+
+
+def empty(stream: av.VideoStream, stamp_us: int) -> av.Packet[Any]:
+    packet: av.Packet[Any] = av.Packet(0)
+    packet.stream, packet.time_base = stream, Fraction(1, 1_000_000)
+    packet.pts = packet.dts = stamp_us
+    return packet
 
 
 def camera(path: Path, form: str, **keys: int) -> V4l2Camera:
@@ -111,10 +125,22 @@ def test_pictures_that_have_waited_are_left_out(tmp_path: Path) -> None:
     source.close()
 
 
-def test_another_size_is_refused_with_both(tmp_path: Path) -> None:
-    path = recording(tmp_path / "stream.nut", "yuyv", stamps(1), [soft_card()])
-    with pytest.raises(SourceFailed, match="expected 640x480 yuyv, the camera gives 96x64"):
-        camera(path, "yuyv", width=640, height=480)
+@pytest.mark.parametrize(("form", "given"), [("yuyv", "12288 bytes for 11520"), ("mjpeg", "96x64")])
+def test_another_size_is_refused_with_both(tmp_path: Path, form: str, given: str) -> None:
+    source = camera(recording(tmp_path / "stream.nut", form, stamps(1), [soft_card()]), form, height=60)
+    with pytest.raises(SourceFailed, match=f"expected 96x60 {form}, the camera gives {given}: "):
+        source.read()
+    source.close()
+
+
+def test_an_empty_buffer_is_refused_and_the_next_one_comes(tmp_path: Path) -> None:
+    source = camera(recording(tmp_path / "stream.nut", "yuyv", stamps(3), [soft_card(), None, soft_card()]), "yuyv")
+    assert source.read() is not None
+    with pytest.raises(BadPicture) as bad:
+        source.read()
+    assert bad.value.reason == "empty"
+    assert source.read() is not None
+    source.close()
 
 
 def test_a_device_that_is_not_there_is_waited_for_and_one_that_is_no_camera_is_not() -> None:
@@ -122,3 +148,15 @@ def test_a_device_that_is_not_there_is_waited_for_and_one_that_is_no_camera_is_n
         open_device(V4l2(device="/dev/v4l/by-id/none"))
     with pytest.raises(SourceFailed, match="/dev/null: "):
         open_device(V4l2(device="/dev/null"))
+
+
+def test_after_a_failed_opening_that_leaves_buffers_mapped_the_process_gives_up(tmp_path: Path) -> None:
+    device = tmp_path / "video0"
+    device.write_bytes(bytes(mmap.PAGESIZE))
+    with pytest.raises(SourceFailed, match="video0: "):
+        open_device(V4l2(device=str(device)))
+    with device.open("r+b") as file, mmap.mmap(file.fileno(), 0):
+        with pytest.raises(StageFailed, match=r"video0: .*; its buffers stay mapped"):
+            open_device(V4l2(device=str(device)))
+    with pytest.raises(SourceFailed, match="video0: "):
+        open_device(V4l2(device=str(device)))
