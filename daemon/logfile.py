@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import time
@@ -23,6 +24,8 @@ FILES = 8
 DAILY_BYTES = 32 * 1024 * 1024
 """Written in a day at most: 12 GB a year, which no SD card minds. What is above it is numbered, and not there."""
 _BURST_BYTES = DAILY_BYTES // 8
+_OVERHEAD_BYTES = 100
+"""Of a line, beside its text: about as much."""
 _RESERVED = 0.5
 """Part of the budget kept for warnings and errors."""
 _LINE = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<process>\S+): (?P<text>.*)", re.DOTALL)
@@ -89,41 +92,46 @@ class LogFile:
         self._budget = budget or Budget(time.monotonic())
         self._left_out = 0
         self._why = ""
+        self._torn = self._path.exists() and not self._path.read_bytes().endswith(b"\n")
+        """What is in the file ends in the middle of a line."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._number = max((line.number for path in files(folder)[-2:] for line in read_lines(path)), default=0)
         self._file = self._path.open("ab", buffering=0)
 
     def append(self, text: str) -> None:
-        """Write a line that a process logged; when it cannot be written its number is missing."""
+        """Write a line that a process logged. When it cannot be written its number is missing, as the next one says."""
         record = parse_line(text, time.time_ns() // 1000)
-        lost, why = self._left_out, self._why
-        if lost:
-            note = f"{lost} records of the log were not written: {why}"
-            self._left_out = 0
-            self._write(LogRecord(at_us=record.at_us, level="WARNING", process="run", text=note, lost=lost))
-        self._write(record)
+        urgent = LEVELS.index(record.level) >= LEVELS.index("WARNING")
+        if not self._budget.allows(_OVERHEAD_BYTES + len(record.text), urgent, time.monotonic()):
+            self._leave_out(f"more than {DAILY_BYTES // 2**20} MiB a day")
+            return
+        try:
+            if self._left_out:
+                self._write(_missing(record.at_us, self._left_out, self._why))
+                self._left_out = 0
+            self._write(record)
+        except OSError as error:  # a full disk must not end a run
+            self._leave_out(f"{self._path}: {error.strerror}")
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
 
     def _write(self, record: LogRecord) -> None:
+        values = {field: getattr(record, field) for field in record.__struct_fields__}
+        data = msgspec.json.encode(Line(number=self._number + 1, **values)) + b"\n"
+        if self._file.tell() + len(data) > FILE_BYTES:
+            self._rotate()
+        if self._torn:
+            data = b"\n" + data
+        self._torn = self._file.write(data) != len(data)
+        if self._torn:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._number += 1
-        line = Line(number=self._number, **{field: getattr(record, field) for field in record.__struct_fields__})
-        data = msgspec.json.encode(line) + b"\n"
-        urgent = LEVELS.index(record.level) >= LEVELS.index("WARNING")
-        if not self._budget.allows(len(data), urgent, time.monotonic()):
-            self._leave_out(record, f"more than {DAILY_BYTES // 2**20} MiB a day")
-            return
-        try:
-            if self._file.tell() + len(data) > FILE_BYTES:
-                self._rotate()
-            self._file.write(data)
-        except OSError as error:  # a full disk must not end a run
-            self._leave_out(record, f"{self._path}: {error.strerror}")
 
-    def _leave_out(self, record: LogRecord, why: str) -> None:
-        self._left_out += 1 + record.lost
+    def _leave_out(self, why: str) -> None:
+        self._number += 1
+        self._left_out += 1
         self._why = why
 
     def _rotate(self) -> None:
@@ -134,6 +142,11 @@ class LogFile:
                 older.replace(self._folder / f"log.{number + 1}.jsonl")
         self._path.replace(self._folder / "log.1.jsonl")
         self._file = self._path.open("ab", buffering=0)
+
+
+def _missing(at_us: int, lost: int, why: str) -> LogRecord:
+    text = f"{lost} records of the log were not written: {why}"
+    return LogRecord(at_us=at_us, level="WARNING", process="run", text=text[:MAX_TEXT], lost=lost)
 
 
 def files(folder: Path) -> list[Path]:
@@ -175,11 +188,17 @@ class LogTail:
         """Lines that have come, also those in files that were rotated away since."""
         data = self._rest if self._file is None else self._rest + self._file.read()
         for file in self._later():
-            self._close()
+            self.close()
             self._file = file
             data += file.read()
         *whole, self._rest = data.split(b"\n")
         return list(parse_lines(b"\n".join(whole)))
+
+    def close(self) -> None:
+        """Close the file being read."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _later(self) -> list[BufferedReader]:
         """The files after the one being read, oldest first."""
@@ -201,10 +220,6 @@ class LogTail:
         for inode in list(opened)[len(later) + 1 :]:
             opened[inode].close()
         return later
-
-    def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
 
 
 def _inode(path: Path) -> int:

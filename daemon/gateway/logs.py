@@ -27,6 +27,9 @@ class LogSource(Protocol):
     def history(self, until_us: int) -> Iterator[LogRecord]:
         """Records up to that time that are still there, oldest first; may take its time."""
 
+    def close(self) -> None:
+        """Let go of files."""
+
 
 def open_logs(state: Path, runtime: Path, processes: list[str]) -> LogSource:
     """The log of the daemon with these folders and processes."""
@@ -51,6 +54,10 @@ class FileLogs:
         """All files."""
         for path in files(self._folder):
             yield from (_record(line) for line in read_lines(path) if line.at_us <= until_us)
+
+    def close(self) -> None:
+        """Close the file being read."""
+        self._tail.close()
 
     def _with_gap(self, line: Line) -> Iterator[LogRecord]:
         missing = line.number - self._number - 1
@@ -99,6 +106,10 @@ class JournalLogs:
             if record.at_us > until_us:
                 return
             yield record
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._reader.close()
 
     def _open(self) -> Any:
         from systemd.journal import Reader

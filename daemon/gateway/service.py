@@ -97,6 +97,7 @@ class Gateway:
         """Let go of clients and sockets."""
         self._telemetry.close()
         self._slow.close()
+        self._log.close()
         self._entrance.close()
 
     def _take(self, asked: Asked, client: Client) -> None:
