@@ -105,13 +105,18 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=True)
 
     needs: ClassVar[Role] = "observe"
 
+    @property
+    def least_role(self) -> Role:
+        """:attr:`needs`, or less where this one only asks."""
+        return "observe" if getattr(self, "operation", getattr(self, "change", "")) == "status" else self.needs
+
 
 class Status(Ask, frozen=True, kw_only=True):
     """How every process is doing; answered by :class:`Processes`."""
 
 
 class Valve(Ask, frozen=True, kw_only=True):
-    """Command actuators, by default all of them; answered by :class:`Outcomes`."""
+    """Command actuators, by default all of them; answered by :class:`Outcomes`. ``status`` needs ``observe`` alone."""
 
     needs: ClassVar[Role] = "operate"
     operation: Operation
@@ -131,7 +136,7 @@ class Propose(Ask, frozen=True, kw_only=True):
 
 
 class ChangeAgent(Ask, frozen=True, kw_only=True):
-    """Pause, resume, prioritise or pace an agent; answered by :class:`Outcomes`.
+    """Pause, resume, prioritise or pace an agent; answered by :class:`Outcomes`. ``status`` needs ``observe`` alone.
 
     ``value`` goes with ``priority`` (0 to 9) and ``rate`` (decisions a second).
     """

@@ -116,8 +116,9 @@ class Reception:
                 f"expires in {-late_ns / 1e9:.0f} s: expected {MAX_WAIT_NS / 1e9:.0f} s at most, in the device's time"
             )
             return refused(request, "expired", text)
-        if not client.may(request.ask.needs):
-            return refused(request, "role", f"{client.name} may {client.role}, this needs {request.ask.needs}")
+        least = request.ask.least_role
+        if not client.may(least):
+            return refused(request, "role", f"{client.name} may {client.role}, this needs {least}")
         if isinstance(request.ask, Picture) and not client.frames:
             return refused(request, "role", f"{client.name} was not trusted with frames (frames = true)")
         if not account.takes_one(now_ns) and not _stops(request.ask):

@@ -100,7 +100,7 @@ def test_all_devices_at_once_and_the_dead_one_is_named(operator: Operator) -> No
     operator.trust(public)
     operator.run("devices", "add", "car", "127.0.0.1", device, str(operator.port))
     operator.run("devices", "add", "gone", "127.0.0.1", device, str(free_port()))
-    status, said = operator.run("--all", "valves")
+    status, said = operator.run("--all", "disarm")
     assert status == os.EX_NOPERM, said
     operator.trust(public, "--role", "operate")
     status, said = operator.run("--all", "valves")

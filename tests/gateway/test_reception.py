@@ -112,6 +112,8 @@ def test_two_clients_may_use_the_same_id() -> None:
         (Status(), "observe"),
         (Log(), "observe"),
         (ListModels(), "observe"),
+        (Valve(operation="status"), "observe"),
+        (ChangeAgent(agent="a", change="status"), "observe"),
         (Valve(operation="estop"), "operate"),
         (ChangeAgent(agent="a", change="pause"), "operate"),
         (Activate(agent="a"), "admin"),
