@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from daemon.client import Address
+from daemon.keys import KeyPair, read_key
 from tests.configs import acting
 from tests.system.game import REFLEXD
 
@@ -30,6 +32,19 @@ height = 48
 PATIENCE_S = 60.0
 
 
+def free_port() -> int:
+    """A port that is free together with the one after it, which the streams have."""
+    while True:
+        with socket.socket() as requests, socket.socket() as stream:
+            requests.bind(("127.0.0.1", 0))
+            port = int(requests.getsockname()[1])
+            try:
+                stream.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            return port
+
+
 class Running:
     """The daemon.
 
@@ -40,6 +55,10 @@ class Running:
 
     def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
         self.folder, self.process = folder, process
+
+    def network(self, port: int, own: KeyPair, server: str = "") -> Address:
+        """Of its gateway, from another machine; ``server`` instead of its own key."""
+        return Address.remote("127.0.0.1", port, server or read_key(self.folder / "state/gateway.key").public, own)
 
     @property
     def address(self) -> Address:
@@ -53,6 +72,11 @@ class Running:
     def log(self) -> str:
         """What it has written so far."""
         return (self.folder / "log").read_text()
+
+
+def listening(port: int) -> str:
+    """The table ``[gateway]`` of one that takes clients from other machines."""
+    return f'listen = "127.0.0.1"\nport = {port}'
 
 
 @contextmanager

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.ctl.operators import Operator, free_port
-from tests.gateway_daemon import running
+from tests.ctl.operators import Operator
+from tests.gateway_daemon import free_port, running
 from tests.packages import tiny_package
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -16,19 +15,6 @@ from tests.gateway_daemon import Running
 REFLEXCTL = str(Path(sys.executable).with_name("reflexctl"))
 PROMPT_S = 4.0
 """A clear answer, with the start of the command line itself on a busy machine."""
-
-
-def free_port() -> int:
-    """A port that is free together with the one after it, which the streams have."""
-    while True:
-        with socket.socket() as requests, socket.socket() as stream:
-            requests.bind(("127.0.0.1", 0))
-            port = int(requests.getsockname()[1])
-            try:
-                stream.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
 
 
 class Operator:

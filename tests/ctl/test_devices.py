@@ -10,7 +10,7 @@ import pytest
 
 from daemon.ctl.cli import main
 from daemon.keys import new_key
-from tests.ctl.operators import free_port
+from tests.gateway_daemon import free_port
 
 KEY = "0.-:+=^!/*?&<>()[]{}@%$#abcdefghijklmnop"
 

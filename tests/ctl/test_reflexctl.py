@@ -10,7 +10,8 @@ import time
 import pytest
 from PIL import Image
 
-from tests.ctl.operators import PROMPT_S, Operator, free_port
+from tests.ctl.operators import PROMPT_S, Operator
+from tests.gateway_daemon import free_port
 from tests.packages import tiny_package
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]

@@ -15,14 +15,9 @@ from daemon.config import ConfigError
 from daemon.gateway.answers import Healths
 from daemon.gateway.metrics import HOST, Metrics
 from daemon.messages import Applied, Health, Refused
+from tests.gateway_daemon import free_port
 
 MS = 1_000_000
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

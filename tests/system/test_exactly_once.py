@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import threading
 import time
 from collections import Counter
@@ -19,7 +18,7 @@ from daemon.allowlist import Trusted, write_allow_list
 from daemon.client import Address, Client, NoGateway, Refused, RemoteError, Unknown
 from daemon.keys import new_key, read_key
 from daemon.remote import ChangeAgent
-from tests.gateway_daemon import Running, running
+from tests.gateway_daemon import Running, free_port, listening, running
 from tests.gateway_proxy import Impairment, Proxy
 from tests.packages import tiny_package
 
@@ -28,12 +27,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 COMMANDS = int(os.environ.get("COMMANDS", "60"))
 DONE = re.compile(r"agent good: rate good (\S+) by '[^']*': done")
 BAD = Impairment(delay_s=0.1, reset=0.02, stall=0.01, stall_s=1.0, cut_every_s=6.0, cut_s=1.5)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture
@@ -45,14 +38,8 @@ def port() -> int:
 def daemon(run_folder: Path, port: int) -> Iterator[Running]:
     own = new_key(run_folder / "own.key")
     write_allow_list(run_folder / "state/clients.toml", {"ada": Trusted(key=own.public, role="operate")})
-    gateway = f'listen = "127.0.0.1"\nport = {port}'
-    with running(run_folder, tiny_package(run_folder / "good"), gateway=gateway) as found:
+    with running(run_folder, tiny_package(run_folder / "good"), gateway=listening(port)) as found:
         yield found
-
-
-def by(daemon: Running, port: int) -> Address:
-    server = read_key(daemon.folder / "state/gateway.key").public
-    return Address.remote("127.0.0.1", port, server, read_key(daemon.folder / "own.key"))
 
 
 def executed(daemon: Running) -> Counter[str]:
@@ -89,7 +76,8 @@ def test_over_a_bad_network_with_a_gateway_that_is_killed(daemon: Running, port:
 
     killer = threading.Thread(target=kill)
     outcomes: dict[int, str] = {}
-    with Proxy(port, BAD, seed=1) as proxy, Client(by(daemon, proxy.port)) as client:
+    own = read_key(daemon.folder / "own.key")
+    with Proxy(port, BAD, seed=1) as proxy, Client(daemon.network(proxy.port, own)) as client:
         killer.start()
         for number in range(COMMANDS):
             outcomes[number] = command(client, number)
@@ -113,8 +101,7 @@ def test_what_was_sent_while_nobody_was_there_is_never_done(run_folder: Path, po
     package = tiny_package(run_folder / "good")
     own = new_key(run_folder / "own.key")
     write_allow_list(run_folder / "state/clients.toml", {"ada": Trusted(key=own.public, role="operate")})
-    gateway = f'listen = "127.0.0.1"\nport = {port}'
-    with running(run_folder, package, gateway=gateway):
+    with running(run_folder, package, gateway=listening(port)):
         pass  # makes the device's key
     server = read_key(run_folder / "state/gateway.key").public
     outcomes = []
@@ -134,6 +121,6 @@ def test_what_was_sent_while_nobody_was_there_is_never_done(run_folder: Path, po
         sender.join()
     assert len(outcomes) == 50
     assert all(isinstance(error, NoGateway) and "nobody at tcp://" in str(error) for error in outcomes)
-    with running(run_folder, package, gateway=gateway) as daemon:
+    with running(run_folder, package, gateway=listening(port)) as daemon:
         time.sleep(2.0)
         assert not executed(daemon)

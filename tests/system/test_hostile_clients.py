@@ -20,19 +20,13 @@ from daemon.client import Address, Client, Listener, NotLetIn
 from daemon.keys import KeyPair, new_key, read_key
 from daemon.remote import ANSWERS, ClientHello, Reply, Request, Status, StreamRecord, Valve
 from daemon.wire import decode, encode
-from tests.gateway_daemon import Running, running
+from tests.gateway_daemon import Running, free_port, listening, running
 from tests.packages import tiny_package
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 MESSAGES = int(os.environ.get("HOSTILE", "40000"))
 GROWTH_MB = 60.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +41,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Runn
     own = new_key(folder / "own.key")
     write_allow_list(folder / "state/clients.toml", {"ada": Trusted(key=own.public, role="operate")})
     package = tiny_package(folder / "good")
-    with running(folder, package, gateway=f'listen = "127.0.0.1"\nport = {port}') as found:
+    with running(folder, package, gateway=listening(port)) as found:
         yield found
     for path in sorted(folder.rglob("*"), reverse=True):
         path.unlink() if not path.is_dir() else path.rmdir()
@@ -55,8 +49,7 @@ def daemon(tmp_path_factory: pytest.TempPathFactory, port: int) -> Iterator[Runn
 
 
 def network(daemon: Running, port: int, own: KeyPair | None = None, server: str = "") -> Address:
-    server = server or read_key(daemon.folder / "state/gateway.key").public
-    return Address.remote("127.0.0.1", port, server, own or read_key(daemon.folder / "own.key"))
+    return daemon.network(port, own or read_key(daemon.folder / "own.key"), server)
 
 
 def memory_mb(daemon: Running) -> float:
