@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -100,6 +101,7 @@ def main(kind: str, opener: Opener, argv: list[str] | None = None, read: Callabl
     name = arguments[1]
     process = kind if name == kind else f"{kind}@{name}"
     configure_logging(process)
+    use_all_descriptors()
     tell = connect()
     try:
         plan = read(Path(arguments[0]))
@@ -233,6 +235,16 @@ def stop_signals() -> Iterator[socket.socket]:
         signal.set_wakeup_fd(previous_fd)
         reading.close()
         writing.close()
+
+
+def use_all_descriptors() -> None:
+    """Raise the soft limit of open files to the hard one.
+
+    libzmq 4.3 ends the whole process when a local socket has a caller and no descriptor is left for it (an assertion in
+    ``ipc_listener_t::accept``): the usual 1024 are within the reach of one program that forgets to close connections.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def configure_logging(process: str) -> None:

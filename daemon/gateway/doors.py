@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import time
 from collections import Counter
@@ -28,6 +29,8 @@ STREAM_QUEUE = 2000
 """Records kept for a subscriber that reads slowly; it fills the gap from the book."""
 Context = zmq.Context[zmq.Socket[bytes]]
 
+REBIND_S = 2.0
+"""How long a port is tried for that was closed a moment ago: ZeroMQ closes it in a thread of its own."""
 _LOG_EVERY_NS = 10_000_000_000
 _DOMAIN = "reflexd"
 _STRANGERS = 100
@@ -127,11 +130,23 @@ class Door:
             socket.setsockopt(zmq.ZAP_DOMAIN, _DOMAIN.encode())
             socket.curve_server = True
             socket.curve_secretkey = self._server.secret.encode()
+        _bind(socket, address)
+        return socket
+
+
+def _bind(socket: zmq.Socket[bytes], address: str) -> None:
+    until_s = time.monotonic() + REBIND_S
+    while True:
         try:
             socket.bind(address)
         except zmq.ZMQError as error:
-            raise BusError(f"{address}: cannot bind: {error.strerror}: choose another [gateway] port") from None
-        return socket
+            if error.errno != errno.EADDRINUSE or time.monotonic() > until_s:
+                socket.close(0)
+                why = f"{address}: cannot bind: {error.strerror}: choose another [gateway] port"
+                raise BusError(why) from None
+            time.sleep(0.002)
+        else:
+            return
 
 
 _FAILURES_TEXT = {
