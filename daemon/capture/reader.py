@@ -90,6 +90,8 @@ class Reader:
         except OSError as error:
             self._fault(error)
             return
+        except StageFailed as error:
+            raise StageFailed(f"source {self._name}: {error}") from None
         self.opened += 1
         self.note = source.note
         self._watch.opened()

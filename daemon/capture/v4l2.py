@@ -128,10 +128,10 @@ def open_device(table: V4l2) -> av.container.InputContainer:
         return av.open(str(node), format="v4l2", options=options)
     except av.error.FFmpegError as error:
         why = _explained(error, table.device)
-        if error.errno == errno.EINVAL:
-            why = SourceFailed(f"{why}: it may not have {table.format}: reflexd sources lists what it has")
         if mapped_here(node):
             raise StageFailed(f"{why}; its buffers stay mapped, which only the end of this process undoes") from None
+        if error.errno == errno.EINVAL:
+            why = SourceFailed(f"{why}: it may not have {table.format}: reflexd sources lists what it has")
         raise why from None
 
 
