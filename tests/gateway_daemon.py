@@ -69,6 +69,13 @@ class Running:
         """Of one of its processes."""
         return int((self.folder / "run/locks" / process).read_text())
 
+    def wait_for_log(self, text: str, times: int = 1) -> None:
+        """Until the text has been written that often."""
+        until = time.monotonic() + PATIENCE_S
+        while self.log().count(text) < times:
+            assert time.monotonic() < until, self.log()
+            time.sleep(0.05)
+
     def log(self) -> str:
         """What it has written so far."""
         return (self.folder / "log").read_text()

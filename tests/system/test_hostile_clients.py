@@ -185,10 +185,7 @@ def test_keys_that_do_not_fit_are_told_within_two_seconds(daemon: Running, port:
     with Client(address) as client, pytest.raises(NotLetIn, match="the keys do not fit"):
         client.ask(Status())
     assert time.monotonic() - began < 2.5
-    until = time.monotonic() + 12
-    while "was not let in" not in daemon.log():
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    daemon.wait_for_log("was not let in")
 
 
 def test_no_key_at_all_is_no_way_in(daemon: Running, port: int) -> None:
@@ -218,8 +215,9 @@ def test_who_is_revoked_is_cut_off_from_requests_and_stream(daemon: Running, por
         client.ask(Valve(operation="status"))
         assert any(goes.receive(3.0))
         write_allow_list(path, {"bob": Trusted(key=other.public, role="observe")})
-        time.sleep(1.0)
-        list(goes.receive(0.1))
+        daemon.wait_for_log("the allow-list has changed")
+        time.sleep(0.5)
+        list(goes.receive(0.1))  # what was on its way
         with pytest.raises(Exception, match=r"not trusted any more|keys do not fit"):
             client.ask(Valve(operation="status"))
         assert not list(goes.receive(2.0)), "a revoked client hears nothing more"
