@@ -31,6 +31,7 @@ from daemon.remote import (
     StreamMark,
     StreamName,
     StreamRecord,
+    tcp_addresses,
 )
 from daemon.wire import WireError, decode, encode
 
@@ -98,7 +99,7 @@ class Address(msgspec.Struct, frozen=True):
     @classmethod
     def remote(cls, host: str, port: int, server: str, client: KeyPair) -> Address:
         """Of a device in the network."""
-        return cls(f"tcp://{host}:{port}", f"tcp://{host}:{port + 1}", server, client)
+        return cls(*tcp_addresses(host, port), server, client)
 
     def open(self, context: zmq.Context[zmq.Socket[bytes]], kind: int) -> zmq.Socket[bytes]:
         """A socket with keys and limits, not yet connected.
@@ -109,6 +110,7 @@ class Address(msgspec.Struct, frozen=True):
         socket: zmq.Socket[bytes] = context.socket(kind)
         socket.setsockopt(zmq.LINGER, 0)
         socket.setsockopt(zmq.IMMEDIATE, 1)
+        socket.setsockopt(zmq.IPV6, "[" in self.requests)
         socket.setsockopt(zmq.MAXMSGSIZE, ANSWERS.max_bytes)
         socket.setsockopt(zmq.RECONNECT_IVL, 50)
         socket.setsockopt(zmq.RECONNECT_IVL_MAX, 500)

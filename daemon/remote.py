@@ -46,6 +46,12 @@ MAX_TEXT = 2048
 """Letters of a log record."""
 
 
+def tcp_addresses(host: str, port: int) -> tuple[str, str]:
+    """Where requests go and where the stream is, for ZeroMQ; an IPv6 address stands in brackets."""
+    shown = f"[{host}]" if ":" in host else host
+    return f"tcp://{shown}:{port}", f"tcp://{shown}:{port + 1}"
+
+
 # --- what the streams carry ---------------------------------------------------------------------------------
 
 

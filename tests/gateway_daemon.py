@@ -56,9 +56,9 @@ class Running:
     def __init__(self, folder: Path, process: subprocess.Popen[bytes]) -> None:
         self.folder, self.process = folder, process
 
-    def network(self, port: int, own: KeyPair, server: str = "") -> Address:
+    def network(self, port: int, own: KeyPair, server: str = "", host: str = "127.0.0.1") -> Address:
         """Of its gateway, from another machine; ``server`` instead of its own key."""
-        return Address.remote("127.0.0.1", port, server or read_key(self.folder / "state/gateway.key").public, own)
+        return Address.remote(host, port, server or read_key(self.folder / "state/gateway.key").public, own)
 
     @property
     def address(self) -> Address:
@@ -81,9 +81,9 @@ class Running:
         return (self.folder / "log").read_text()
 
 
-def listening(port: int) -> str:
+def listening(port: int, host: str = "127.0.0.1") -> str:
     """The table ``[gateway]`` of one that takes clients from other machines."""
-    return f'listen = "127.0.0.1"\nport = {port}'
+    return f'listen = "{host}"\nport = {port}'
 
 
 @contextmanager

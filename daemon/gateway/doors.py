@@ -124,6 +124,7 @@ class Door:
         socket.setsockopt(zmq.SNDHWM, STREAM_QUEUE if kind == zmq.PUB else ANSWERS.queue)
         socket.setsockopt(zmq.RCVHWM, REQUESTS.queue)
         if self._server is not None:
+            socket.setsockopt(zmq.IPV6, "[" in address)
             socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
             socket.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
             socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, 3 * HEARTBEAT_MS)

@@ -16,7 +16,7 @@ from daemon.gateway.doors import Asked, Door, Doorkeeper
 from daemon.keys import KeyFileError, read_or_make_key
 from daemon.messages import Message
 from daemon.process import Ready
-from daemon.remote import Reply, StreamName
+from daemon.remote import Reply, StreamName, tcp_addresses
 from daemon.runtime import RuntimeFolder
 from daemon.wire import encode
 
@@ -109,6 +109,6 @@ class Entrance:
         except KeyFileError as error:
             raise ConfigError(str(error)) from None
         self._doorkeeper = Doorkeeper(self._context, self._allowed)
-        requests, stream = (f"tcp://{table.listen}:{port}" for port in (table.port, table.port + 1))
+        requests, stream = tcp_addresses(table.listen, table.port)
         logger.info("clients may come in by %s and %s; the key of this device is %s", requests, stream, server.public)
         return [Door(self._context, requests, stream, server)]

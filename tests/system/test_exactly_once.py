@@ -97,6 +97,16 @@ def test_over_a_bad_network_with_a_gateway_that_is_killed(daemon: Running, port:
     assert Counter(outcomes.values())["done"] > COMMANDS / 3
 
 
+def test_the_same_over_ipv6(run_folder: Path, port: int) -> None:
+    own = new_key(run_folder / "own.key")
+    write_allow_list(run_folder / "state/clients.toml", {"ada": Trusted(key=own.public, role="operate")})
+    with (
+        running(run_folder, tiny_package(run_folder / "good"), gateway=listening(port, "::1")) as daemon,
+        Client(daemon.network(port, own, host="::1")) as client,
+    ):
+        assert command(client, 1) == "done"
+
+
 def test_what_was_sent_while_nobody_was_there_is_never_done(run_folder: Path, port: int) -> None:
     package = tiny_package(run_folder / "good")
     own = new_key(run_folder / "own.key")
