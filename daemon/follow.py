@@ -110,10 +110,15 @@ def _since_restart(client: Client, stream: StreamName, sequence: Sequence) -> It
     except RemoteError as error:
         yield Gap(0, 0, f"not to be had: {error}")
         return
-    seen_us = sequence.at_us
+    seen_us, first = sequence.at_us, there.oldest
     for found in _fill(client, stream, sequence.epoch, there.oldest, sequence.last):
-        if isinstance(found, Gap) or not isinstance(found.record, LogRecord) or found.record.at_us > seen_us:
-            yield sequence.saw(found)
+        if isinstance(found, Numbered) and isinstance(found.record, LogRecord) and found.record.at_us <= seen_us:
+            first = 0  # it goes back to what was seen of the old one
+            continue
+        if first > 1:
+            yield Gap(1, first - 1, "too long ago: the gateway does not keep them any more")
+        first = 0
+        yield sequence.saw(found)
 
 
 def _fill(client: Client, stream: StreamName, epoch: int, first: int, last: int) -> Iterator[Numbered | Gap]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import msgspec
 
 from daemon.config import ConfigError
 from daemon.gateway.book import Book
@@ -12,6 +14,7 @@ from daemon.gateway.logs import LogSource, matches
 from daemon.gateway.replies import failed
 from daemon.messages import Health
 from daemon.remote import (
+    ANSWERS,
     MAX_RECORDS,
     Backfill,
     Log,
@@ -24,6 +27,15 @@ from daemon.remote import (
     Reply,
     Request,
 )
+
+RECORDS_BYTES = 1024 * 1024
+"""Of the records in one reply: what a client takes at most, and what waits for one that reads nothing, stay bounded."""
+_ENVELOPE_BYTES = 1024
+"""Of a reply, beside the picture in it, at most."""
+
+
+class PictureTooLarge(ValueError):
+    """A picture that no reply takes; the text says what to do."""
 
 
 class Healths:
@@ -45,8 +57,8 @@ class Healths:
 def backfill(book: Book, epoch: int, ask: Backfill) -> Records:
     """The records a subscriber has missed, as far as they are still kept."""
     last = min(ask.last, ask.first + MAX_RECORDS - 1)
-    records = book.between(ask.first, last)
-    return Records(epoch=epoch, oldest=book.oldest, last=book.last, records=records, more=ask.last > last)
+    records, more = _fitting(book.between(ask.first, last), MAX_RECORDS)
+    return Records(epoch=epoch, oldest=book.oldest, last=book.last, records=records, more=more or ask.last > last)
 
 
 def needs_history(kept: list[Numbered], wanted: Log) -> bool:
@@ -56,17 +68,30 @@ def needs_history(kept: list[Numbered], wanted: Log) -> bool:
 
 def find(kept: list[Numbered], epoch: int, wanted: Log, source: LogSource | None) -> Records:
     """The newest records that are wanted, oldest first; those before what is kept come from ``source``."""
-    newest: deque[Numbered] = deque(maxlen=wanted.limit + 1)
+    records, more = _fitting(_newest_first(kept, wanted, source), wanted.limit)
+    oldest, last = (kept[0].number, kept[-1].number) if kept else (1, 0)
+    return Records(epoch=epoch, oldest=oldest, last=last, records=records[::-1], more=more)
+
+
+def _newest_first(kept: list[Numbered], wanted: Log, source: LogSource | None) -> Iterator[Numbered]:
+    """Wanted records; the source is asked only if those before were not enough."""
+    yield from (numbered for numbered in reversed(kept) if matches(_log_record(numbered), wanted))
     if source is not None:
         until_us = min(wanted.until_us or 2**62, _log_record(kept[0]).at_us - 1 if kept else 2**62)
-        newest.extend(
-            Numbered(number=0, record=record) for record in source.history(until_us) if matches(record, wanted)
-        )
-    newest.extend(numbered for numbered in kept if matches(_log_record(numbered), wanted))
-    more = len(newest) > wanted.limit
-    records = list(islice(newest, int(more), None))
-    oldest, last = (kept[0].number, kept[-1].number) if kept else (1, 0)
-    return Records(epoch=epoch, oldest=oldest, last=last, records=records, more=more)
+        found = (record for record in source.history(until_us) if matches(record, wanted))
+        yield from (Numbered(number=0, record=record) for record in reversed(deque(found, wanted.limit + 1)))
+
+
+def _fitting(records: Iterable[Numbered], most: int) -> tuple[list[Numbered], bool]:
+    """The first of them, as many as a reply takes, and whether there are more."""
+    taken: list[Numbered] = []
+    left = RECORDS_BYTES
+    for numbered in records:
+        left -= len(msgspec.msgpack.encode(numbered))
+        if len(taken) == most or left < 0:
+            return taken, True
+        taken.append(numbered)
+    return taken, False
 
 
 def take_picture(runtime: Path, ask: Picture) -> PictureTaken:
@@ -74,10 +99,16 @@ def take_picture(runtime: Path, ask: Picture) -> PictureTaken:
 
     Raises:
         SnapshotError, ConfigError: there is none; the text says why.
+        PictureTooLarge: no reply takes it.
     """
     from daemon.snapshot import png  # Pillow, for those who ask
 
     data, view = png([runtime], ask.source, ask.agent or None)
+    if len(data) > ANSWERS.max_bytes - _ENVELOPE_BYTES:
+        raise PictureTooLarge(
+            f"the picture of {ask.source} has {len(data)} bytes, a reply takes {ANSWERS.max_bytes} at most: "
+            "ask for it as an agent sees it, or run `reflexd snapshot` on the device"
+        )
     return PictureTaken(png=data, view=view)
 
 

@@ -1,0 +1,138 @@
+"""Following a stream over losses, restarts and gaps that cannot be filled: each record once, in order, or named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from daemon.client import Client, Listener, NoGateway
+from daemon.follow import Gap, Sequence, follow
+from daemon.gateway import streams
+from daemon.gateway.answers import backfill
+from daemon.gateway.book import Book
+from daemon.gateway.streams import Streams
+from daemon.messages import Message
+from daemon.remote import Anything, Backfill, LogRecord, Numbered, Reply, StreamMark, StreamName, StreamRecord
+
+KEPT = 8
+
+
+class Device:
+    """A gateway's own streams, without sockets: what it publishes can be lost, it can be started anew, or be away.
+
+    It stands in for client and listener both.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.arrived: list[StreamRecord | StreamMark] = []
+        self.lose = self.away = False
+        self.made: dict[int, int] = {}
+        self.start()
+
+    def start(self) -> None:
+        """Another life."""
+        self.epoch += 1
+        self.streams = Streams(self.epoch, self._publish)
+        self.streams.books = {name: Book(KEPT) for name in self.streams.books}
+
+    def log(self, count: int) -> None:
+        """Records, of which the text tells the life and the number."""
+        for _ in range(count):
+            number = self.streams.books["log"].last + 1
+            self.made[self.epoch] = number
+            self.streams.add("log", LogRecord(at_us=10_000 * self.epoch + number, level="INFO", process="run", text=""))
+
+    def mark(self) -> None:
+        """The last number so far."""
+        self.streams.mark_due_ns = 0
+        self.streams.mark(streams.MARK_EVERY_NS)
+
+    def receive(self, timeout_s: float) -> Iterator[StreamRecord | StreamMark]:
+        """As a listener's."""
+        arrived, self.arrived = self.arrived, []
+        return iter(arrived)
+
+    def ask(self, ask: Anything) -> Reply:
+        """As a client's."""
+        if self.away:
+            raise NoGateway("away")
+        assert isinstance(ask, Backfill)
+        book = self.streams.books[ask.stream]
+        return Reply(id="12345678", status="done", result=backfill(book, self.epoch, ask))
+
+    def _publish(self, name: StreamName, message: Message) -> None:
+        assert isinstance(message, StreamRecord | StreamMark)
+        if name == "log" and not self.lose:
+            self.arrived.append(message)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("log"), st.integers(1, 12)),
+        st.tuples(st.just("lose"), st.booleans()),
+        st.tuples(st.just("away"), st.booleans()),
+        st.tuples(st.just("mark"), st.none()),
+        st.tuples(st.just("start"), st.none()),
+        st.tuples(st.just("read"), st.none()),
+    ),
+    max_size=40,
+)
+
+
+def play(steps: list[tuple[str, int | bool | None]]) -> tuple[Device, list[tuple[int, Numbered | Gap]]]:
+    """What a follower yields, each with the life of the gateway that it is of."""
+    device, sequence = Device(), Sequence()
+    yielded: list[tuple[int, Numbered | Gap]] = []
+
+    def read() -> None:
+        found = follow(cast(Client, device), cast(Listener, device), "log", 0.0, sequence)
+        yielded.extend((sequence.epoch, each) for each in found)
+
+    device.mark()
+    read()
+    for step, value in [*steps, ("lose", False), ("away", False), ("mark", None)]:
+        if step == "log":
+            device.log(int(value or 0))
+        elif step in ("lose", "away"):
+            setattr(device, step, value)
+        elif step == "read":
+            read()
+        else:
+            getattr(device, step)()
+    read()
+    return device, yielded
+
+
+def covered(found: Numbered | Gap) -> range:
+    return range(found.first, found.last + 1) if isinstance(found, Gap) else range(found.number, found.number + 1)
+
+
+@given(STEPS)
+@example([("start", None), ("lose", True), ("log", KEPT + 4)])
+@example([("lose", True), ("log", KEPT + 4), ("away", True), ("mark", None), ("read", None)])
+def test_every_record_comes_once_in_order_or_is_named(steps: list[tuple[str, int | bool | None]]) -> None:
+    device, yielded = play(steps)
+    for epoch in range(1, device.epoch + 1):
+        numbers = [number for life, found in yielded if life == epoch for number in covered(found) if number]
+        assert numbers == sorted(set(numbers)), "each once, in order"
+        whys = [found.why for life, found in yielded if life == epoch and isinstance(found, Gap) and not found.last]
+        begin = numbers[0] if numbers and any("not to be had" in why for why in whys) else 1
+        assert numbers == list(range(begin, begin + len(numbers))), "none between is left out in silence"
+    last = [number for life, found in yielded if life == device.epoch for number in covered(found) if number]
+    made = device.made.get(device.epoch, 0)
+    assert (last[-1] if last else 0) == made, "up to the newest of this life"
+
+
+@given(STEPS)
+def test_another_life_of_the_gateway_is_told(steps: list[tuple[str, int | bool | None]]) -> None:
+    _, yielded = play(steps)
+    lives = [life for life, _ in yielded]
+    for before, life in zip([1, *lives], lives, strict=False):
+        if life != before:
+            (first, *_) = [found for each, found in yielded if each == life]
+            assert isinstance(first, Gap)
+            assert "started anew" in first.why
