@@ -118,7 +118,7 @@ bench: .venv/dev.stamp .venv/compiled.stamp ## overhead and transport, side by s
 soak: .venv/dev.stamp ## half an hour of two agents with every fault injected; SOAK_SECONDS=... for less
 	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python -m pytest -m soak -s --timeout 0 tests
 
-lab: .venv/dev.stamp deb ## in Debian roots of its own, as root: the services under a real systemd, a real Picamera2
+lab: .venv/dev.stamp deb ## in Debian roots of its own, as root: the services under a real systemd, a real Picamera2, V4L2 in an emulated machine
 	$(BIN)/python -m pytest -m lab -s tests/lab
 
 lab-amd64: .venv/dev.stamp deb-amd64 ## of that, the package and its services on Debian 12 and 13: four minutes

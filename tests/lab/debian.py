@@ -13,6 +13,14 @@ from daemon.workers import CHECKOUT
 CACHE = Path(os.environ.get("REFLEXD_LAB", "/var/cache/reflexd-lab"))
 WORKER = CHECKOUT / "cross" / "dist" / platform.machine()
 """Folder of the native worker."""
+_PACKAGES = {
+    "systemd-nspawn": "systemd-container",
+    "nsenter": "util-linux",
+    "qemu-system-x86_64": "qemu-system-x86",
+    "mke2fs": "e2fsprogs",
+    "debugfs": "e2fsprogs",
+}
+"""Debian's packages of programs that are named otherwise."""
 
 
 def why_not(*more: str) -> str:
@@ -25,7 +33,8 @@ def why_not(*more: str) -> str:
         return "the lab makes a root of its own: run as root"
     lacking = [program for program in ("systemd-nspawn", "debootstrap", *more) if shutil.which(program) is None]
     if lacking:
-        return f"not installed: {', '.join(lacking)} (apt install systemd-container debootstrap)"
+        packages = sorted({_PACKAGES.get(program, program) for program in lacking})
+        return f"not installed: {', '.join(lacking)} (apt install {' '.join(packages)})"
     return "" if (WORKER / "reflexd-worker").exists() else "the native worker is not built: make worker"
 
 
