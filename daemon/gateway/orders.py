@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 
 from daemon.bus import Bus
+from daemon.gateway.account import Answer
 from daemon.gateway.clients import Client
 from daemon.gateway.forward import Forwarder
-from daemon.gateway.reception import Answer
 from daemon.gateway.replies import failed, together
 from daemon.messages import AgentChange, AgentCommand, Command, Ordered
 from daemon.remote import Activate, ChangeAgent, Outcome, Request, Rollback, Valve
+
+_ID_LETTERS = 64
+"""Of a command, at most; as many as SHA-256 has in hexadecimal."""
 
 AgentAsk = ChangeAgent | Activate | Rollback
 
@@ -92,7 +96,8 @@ def _send(forwarders: list[Forwarder], order: Ordered, request: Request, answer:
 
 def _inner_id(client: Client, request: Request) -> str:
     """Two clients may use the same id; the processes behind must not take one for the other."""
-    return f"{client.name[:27]}:{request.id}"
+    whole = f"{client.name}:{request.id}"
+    return whole if len(whole) <= _ID_LETTERS else hashlib.sha256(whole.encode()).hexdigest()
 
 
 def _who(client: Client) -> str:

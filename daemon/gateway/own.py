@@ -6,10 +6,10 @@ import time
 from functools import partial
 
 from daemon.gateway import answers
+from daemon.gateway.account import Answer
 from daemon.gateway.answers import Healths
 from daemon.gateway.logs import LogSource
 from daemon.gateway.models import ModelsFolder
-from daemon.gateway.reception import Answer
 from daemon.gateway.replies import done
 from daemon.gateway.slow import SlowAnswers
 from daemon.gateway.streams import Streams

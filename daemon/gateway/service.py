@@ -16,6 +16,7 @@ from daemon import __version__
 from daemon.allowlist import allow_list
 from daemon.bus import Bus
 from daemon.config import ConfigError
+from daemon.gateway.account import Answer
 from daemon.gateway.clients import Client
 from daemon.gateway.doors import Asked
 from daemon.gateway.entrance import Entrance
@@ -23,7 +24,7 @@ from daemon.gateway.logs import open_logs
 from daemon.gateway.manual import ManualControl
 from daemon.gateway.orders import AgentAsk, Orders
 from daemon.gateway.own import OwnAnswers
-from daemon.gateway.reception import Answer, Reception
+from daemon.gateway.reception import Reception
 from daemon.gateway.slow import SlowAnswers
 from daemon.gateway.streams import Streams
 from daemon.gateway.telemetry import Telemetry

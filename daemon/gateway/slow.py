@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
-from daemon.gateway.reception import Answer
-from daemon.gateway.replies import failed
+from daemon.gateway.account import Answer
+from daemon.gateway.replies import failed, refused
 from daemon.remote import Reply, Request
 
 MOST = 8
@@ -53,6 +54,10 @@ class SlowAnswers:
 
 
 def _guarded(request: Request, work: Callable[[], Reply]) -> Reply:
+    late_ns = time.monotonic_ns() - request.expires_ns
+    if late_ns >= 0:  # it waited for others
+        text = f"expired {late_ns / 1e6:.1f} ms ago, while others were worked on: nothing was done"
+        return refused(request, "expired", text)
     try:
         return work()
     except Exception as error:  # of whatever kind: a reply is owed

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.gateway import reception
+from daemon.gateway import account
+from daemon.gateway.account import Answer
 from daemon.gateway.clients import Client
-from daemon.gateway.reception import Answer, Reception
+from daemon.gateway.reception import Reception
 from daemon.gateway.replies import done
 from daemon.messages import Operation
 from daemon.remote import (
@@ -21,10 +22,12 @@ from daemon.remote import (
     ListModels,
     Log,
     Picture,
+    PictureTaken,
     Processes,
     PushModel,
     Reply,
     Request,
+    Result,
     Role,
     Status,
     Valve,
@@ -41,6 +44,7 @@ class Desk:
         self.began: list[Request] = []
         self.open: list[tuple[Request, Answer]] = []
         self.waits = False
+        self.result: Result = NOTHING
         self.reception = Reception(EPOCH, self._begin)
 
     def ask(self, ask: Anything, now_ns: int = NOW, client: Client | None = None, **fields: Any) -> list[Reply]:
@@ -56,7 +60,7 @@ class Desk:
         if self.waits:
             self.open.append((request, answer))
         else:
-            answer(done(request, NOTHING))
+            answer(done(request, self.result))
 
 
 def test_one_sent_twice_runs_once_and_gets_the_same_reply_also_late() -> None:
@@ -150,9 +154,9 @@ def test_one_client_that_asks_too_much_takes_nothing_from_another() -> None:
     desk.waits = True
     for number in range(300):
         desk.ask(Status(), id=f"identity-{number}")
-    assert len(desk.began) == reception.UNDER_WAY
+    assert len(desk.began) == account.UNDER_WAY
     desk.ask(Status(), client=Client("bob", "observe", False))
-    assert len(desk.began) == reception.UNDER_WAY + 1
+    assert len(desk.began) == account.UNDER_WAY + 1
 
 
 def test_memory_is_bounded_and_what_has_no_reply_yet_is_kept() -> None:
@@ -160,11 +164,78 @@ def test_memory_is_bounded_and_what_has_no_reply_yet_is_kept() -> None:
     desk.waits = True
     desk.ask(Status(), id="waiting-for-long")
     desk.waits = False
-    for number in range(reception.REMEMBERED + 500):
+    for number in range(account.REMEMBERED + 500):
         desk.ask(Status(), NOW + number * S, id=f"identity-{number}", expires_ns=NOW + (number + 1) * S)
-    assert len(desk.reception._known) <= reception.REMEMBERED + 1
+    assert len(desk.reception._accounts["ada"].known) <= account.REMEMBERED + 1
     desk.ask(Status(), id="waiting-for-long")
     assert len([request for request in desk.began if request.id == "waiting-for-long"]) == 1
+
+
+def test_an_id_is_remembered_while_it_can_still_run_whatever_others_ask() -> None:
+    """Three clients use their whole share for a minute: the first request, sent again at its end, is no new one."""
+    desk = Desk()
+    desk.ask(Valve(operation="arm"), id="to-be-sent-again", expires_ns=NOW + 60 * S)
+    for number in range(60 * 50):
+        now_ns = NOW + number * S // 50
+        for name in ("ada", "bob", "eve"):
+            desk.ask(Status(), now_ns, Client(name, "admin", False), id=f"identity-{number}", expires_ns=now_ns + S)
+    desk.ask(Valve(operation="arm"), NOW + 59 * S, id="to-be-sent-again", expires_ns=NOW + 60 * S)
+    assert sum(isinstance(request.ask, Valve) for request in desk.began) == 1
+
+
+def test_large_results_go_and_commands_stay() -> None:
+    desk = Desk()
+    desk.result = PictureTaken(png=b"x" * account.REMEMBERED_BYTES, view="")
+    desk.ask(Valve(operation="arm"), id="a-command")
+    for number in range(20):
+        desk.ask(Status(), id=f"identity-{number}")
+    assert sum(known.size for known in desk.reception._accounts["ada"].known.values()) < 3 * account.REMEMBERED_BYTES
+    desk.ask(Valve(operation="arm"), id="a-command")
+    assert sum(isinstance(request.ask, Valve) for request in desk.began) == 1
+
+
+REFUSED: dict[str, dict[str, Any]] = {
+    "rate": {},
+    "busy": {},
+    "role": {"client": Client("ada", "observe", False)},
+    "expired": {"expires_ns": NOW + 61 * S},
+}
+
+
+@pytest.mark.parametrize(("reason", "fields"), REFUSED.items(), ids=REFUSED)
+def test_what_was_refused_does_not_run_when_a_copy_comes_later(reason: str, fields: dict[str, Any]) -> None:
+    """The second of two copies came first, by the better connection: the client was told that nothing was done."""
+    desk = Desk()
+    desk.waits = reason == "busy"
+    for number in range({"rate": 100, "busy": account.UNDER_WAY}.get(reason, 0)):
+        desk.ask(Status(), id=f"identity-{number}")
+    (reply,) = desk.ask(Valve(operation="arm"), id="refused-1", **fields)
+    assert (reply.status, reply.reason) == ("refused", reason)
+    while desk.open:
+        request, answer = desk.open.pop()
+        answer(done(request, NOTHING))
+    late = desk.ask(Valve(operation="arm"), NOW + 30 * S, id="refused-1", expires_ns=NOW + 61 * S)
+    assert late == [reply]
+    assert not any(isinstance(request.ask, Valve) for request in desk.began)
+
+
+def test_a_client_that_is_refused_all_the_time_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+    for number in range(2000):
+        desk.ask(Status(), NOW + number * S // 1000, id=f"identity-{number}")
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert 1 <= len(told) <= 3
+    assert "Status by ada refused: more than 50 requests a second" in told[0]
+    desk.ask(Status(), NOW + 10 * S, id="wrong-life", epoch=1)
+    assert "earlier start" in caplog.records[-1].getMessage(), "another reason is told at once"
+
+
+def test_no_client_writes_lines_of_log_in_another_ones_name(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+    bob = Client("bob", "observe", False)
+    desk.ask(ChangeAgent(agent="x\nERROR actuate@arm: \x1b[2J neutral", change="pause"), client=bob)
+    (told,) = caplog.records
+    assert told.getMessage().startswith("ChangeAgent agent=x\\nERROR actuate@arm: \\x1b[2J neutral change=pause by bob")
 
 
 @given(
