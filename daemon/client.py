@@ -42,6 +42,9 @@ GRACE_S = 1.0
 TRY_S = 0.3
 """How long one try waits before it comes by a new connection; also the pause after a handshake that failed, which costs
 the device a millisecond each."""
+LEARN_EVERY_S = 60.0
+"""Age of what is known of the device's clock: two clocks part by some parts in 10,000, and by all the time for which
+this machine sleeps."""
 HANDSHAKES = 3
 """Failed handshakes after which the keys are taken to be wrong."""
 _HANDSHAKE_FAILED = zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
@@ -194,8 +197,10 @@ class _Line:
             event, _ = struct.unpack("=hi", self._monitor.recv_multipart(zmq.NOBLOCK)[0])
             self.connected |= event == zmq.EVENT_CONNECTED
             self.shaken |= event == zmq.EVENT_HANDSHAKE_SUCCEEDED
-            self.failed |= bool(event & (_HANDSHAKE_FAILED | zmq.EVENT_HANDSHAKE_FAILED_AUTH))
-            self.failed |= event == zmq.EVENT_DISCONNECTED and self._encrypted() and not self.shaken
+            failed = event & (_HANDSHAKE_FAILED | zmq.EVENT_HANDSHAKE_FAILED_AUTH)
+            # Without keys there are none that do not fit: what breaks off was stopped, and ZeroMQ comes again.
+            if self._encrypted() and (failed or (event == zmq.EVENT_DISCONNECTED and not self.shaken)):
+                self.failed = True
 
 
 class Client:
@@ -211,7 +216,7 @@ class Client:
         self._context = zmq.Context()
         self._line: _Line | None = None
         self._pause_until_s = 0.0
-        self._ahead_ns = 0
+        self._ahead_ns, self._learned_s = 0, 0.0
         self.welcome: GatewayWelcome | None = None
         """What the gateway said of itself last."""
 
@@ -241,7 +246,7 @@ class Client:
             if welcome is not None:
                 self.welcome = welcome
                 return welcome
-            failed, connected = failed + line.failed, connected or line.connected
+            failed, connected = failed + 1 if line.failed else 0, connected or line.connected
             self._drop_line()
         raise self._absent(failed > 0, connected, timeout_s)
 
@@ -260,7 +265,7 @@ class Client:
         """
         until_s, fresh = time.monotonic() + timeout_s, uuid.uuid4().hex
         while True:
-            if self.welcome is None or self._line is None:
+            if self.welcome is None or self._line is None or _passed_s() > self._learned_s + LEARN_EVERY_S:
                 self.hello(max(TRY_S, until_s - time.monotonic()))
             reply = self._exchange(self._request(ask, identity or fresh, until_s), until_s)
             # Otherwise the gateway was started anew since the last request: nothing of this one was done before.
@@ -316,9 +321,9 @@ class Client:
             message = self._decode(data)
             if isinstance(message, GatewayWelcome):
                 # Its clock then lies between the two: the earlier makes a request expire sooner, never later.
-                self._ahead_ns = message.now_ns - time.monotonic_ns()
+                self._ahead_ns, self._learned_s = message.now_ns - time.monotonic_ns(), _passed_s()
                 return message
-            if isinstance(message, Reply):
+            if isinstance(message, Reply) and not message.id:  # otherwise a late one
                 raise Refused(message)
         return None
 
@@ -393,6 +398,11 @@ class Listener:
         """Close the connection."""
         self._socket.close(0)
         self._context.destroy(linger=0)
+
+
+def _passed_s() -> float:
+    """A clock that also goes on while the machine sleeps, where it has one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def _who() -> str:

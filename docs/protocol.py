@@ -54,7 +54,7 @@ protocol, {version}. Fields may be added; what you do not know, leave out of acc
 
 1. Send `ClientHello`. `GatewayWelcome` tells the gateway's `epoch`, its clock `now_ns` and what you may.
 2. Send `Request` with an `id` you never used (random, 8 to 36 letters), that `epoch`, and `expires_ns` in the gateway's
-   clock: what has not begun by then never will.
+   clock: what has not begun by then never will. Say hello again about once a minute: clocks part, and computers sleep.
 3. `Reply` has the same `id`. `done` and `partial` (in force, but a restart would forget it, or not by all) came with a
    `result`; `refused` did nothing and has a `reason`; `unknown` may have been done.
 4. No reply? Open a new connection, drop what still comes by the old one, and send **the same** `Request` again, also
