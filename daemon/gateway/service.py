@@ -59,6 +59,8 @@ class Gateway:
         actuators, processes = list(plan.config.actuators), _processes(plan)
         self._telemetry = Telemetry(bus, actuators, processes, self._streams, table, poller)
         self._log = open_logs(runtime.state, runtime.folder, [*processes, name])
+        # Not as news: whoever follows has had it from the gateway before.
+        self._streams.load("log", self._log.read_new())
         self._orders = Orders(bus, actuators)
         self._manual = ManualControl(bus, plan.config)
         self._slow = SlowAnswers()

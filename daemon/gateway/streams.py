@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from daemon.gateway.book import Book, Record
 from daemon.messages import Message
@@ -30,6 +30,11 @@ class Streams:
         """Number, keep and publish a record."""
         numbered = self.books[name].add(record)
         self._publish(name, StreamRecord(stream=name, epoch=self.epoch, number=numbered.number, record=record))
+
+    def load(self, name: StreamName, records: Iterable[Record]) -> None:
+        """Number and keep what there was before; nobody listens for it."""
+        for record in records:
+            self.books[name].add(record)
 
     def mark(self, now_ns: int) -> None:
         """Say the last numbers, if it is time to."""
