@@ -25,6 +25,7 @@ PURE = [
     "remote.py",
     "wire.py",
     "desk.py",
+    "gateway/account.py",
     "gateway/book.py",
     "gateway/reception.py",
     "gateway/replies.py",
