@@ -27,14 +27,14 @@ class Sequence:
 
     def __init__(self, seen: Records | None = None) -> None:
         self.epoch, self.last = (seen.epoch, seen.last) if seen is not None else (0, 0)
-        logged = [found.record.at_us for found in seen.records if isinstance(found.record, LogRecord)] if seen else []
-        self.at_us = max(logged, default=0)
-        """Time of the last record of a log."""
+        logged = [found.record for found in seen.records if isinstance(found.record, LogRecord)] if seen else []
+        self.newest: LogRecord | None = logged[-1] if logged else None
+        """The last record of a log: in the next life of the gateway it has another number."""
 
     def saw(self, found: Numbered | Gap) -> Numbered | Gap:
-        """Remember when a record of the log was made: one from before is not to be shown again after a restart."""
+        """Remember the record: those before it are not to be shown again after a restart."""
         if isinstance(found, Numbered) and isinstance(found.record, LogRecord):
-            self.at_us = found.record.at_us
+            self.newest = found.record
         return found
 
     def missing(self, message: StreamRecord | StreamMark) -> tuple[int, int] | None:
@@ -110,15 +110,15 @@ def _since_restart(client: Client, stream: StreamName, sequence: Sequence) -> It
     except RemoteError as error:
         yield Gap(0, 0, f"not to be had: {error}")
         return
-    seen_us, first = sequence.at_us, there.oldest
-    for found in _fill(client, stream, sequence.epoch, there.oldest, sequence.last):
-        if isinstance(found, Numbered) and isinstance(found.record, LogRecord) and found.record.at_us <= seen_us:
-            first = 0  # it goes back to what was seen of the old one
-            continue
-        if first > 1:
-            yield Gap(1, first - 1, "too long ago: the gateway does not keep them any more")
-        first = 0
-        yield sequence.saw(found)
+    there_now = list(_fill(client, stream, sequence.epoch, there.oldest, sequence.last))
+    # By the record itself, not by its time: a device without a battery for its clock sets it back and forth.
+    newest = sequence.newest
+    same = [at for at, found in enumerate(there_now) if isinstance(found, Numbered) and found.record == newest]
+    if same:
+        there_now = there_now[same[-1] + 1 :]
+    elif (gone := min(there.oldest - 1, sequence.last)) > 0:
+        yield Gap(1, gone, "too long ago: the gateway does not keep them any more")
+    yield from map(sequence.saw, there_now)
 
 
 def _fill(client: Client, stream: StreamName, epoch: int, first: int, last: int) -> Iterator[Numbered | Gap]:
