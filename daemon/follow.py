@@ -32,8 +32,12 @@ class Sequence:
         """The last record of a log: in the next life of the gateway it has another number."""
 
     def saw(self, found: Numbered | Gap) -> Numbered | Gap:
-        """Remember the record: those before it are not to be shown again after a restart."""
-        if isinstance(found, Numbered) and isinstance(found.record, LogRecord):
+        """Remember what is handed on now: whoever stops reading here goes on behind it, also after a restart."""
+        if isinstance(found, Gap):
+            self.last = found.last
+            return found
+        self.last = found.number
+        if isinstance(found.record, LogRecord):
             self.newest = found.record
         return found
 
@@ -92,33 +96,38 @@ def _with_what_is_missing(
         restarted = sequence.epoch != 0
         sequence.begin(message)
         if restarted:
-            yield Gap(0, 0, "the gateway was started anew; what nobody told it while it was gone")
             yield from _since_restart(client, stream, sequence)
     missing = sequence.missing(message)
     if missing is not None:
         yield from map(sequence.saw, _fill(client, stream, message.epoch, *missing))
-        sequence.last = missing[1]
     if isinstance(message, StreamRecord) and message.number == sequence.last + 1:
-        sequence.last = message.number
         yield sequence.saw(Numbered(number=message.number, record=message.record))
 
 
 def _since_restart(client: Client, stream: StreamName, sequence: Sequence) -> Iterator[Numbered | Gap]:
     """What the new gateway has that comes after the last record seen of the old one."""
+    restarted = Gap(0, 0, "the gateway was started anew; what nobody told it while it was gone")
     try:
         there = kept(client, stream)
     except RemoteError as error:
+        yield restarted
         yield Gap(0, 0, f"not to be had: {error}")
         return
     there_now = list(_fill(client, stream, sequence.epoch, there.oldest, sequence.last))
+    gone = min(there.oldest - 1, sequence.last)
     # By the record itself, not by its time: a device without a battery for its clock sets it back and forth.
     newest = sequence.newest
     same = [at for at, found in enumerate(there_now) if isinstance(found, Numbered) and found.record == newest]
-    if same:
-        there_now = there_now[same[-1] + 1 :]
-    elif (gone := min(there.oldest - 1, sequence.last)) > 0:
-        yield Gap(1, gone, "too long ago: the gateway does not keep them any more")
-    yield from map(sequence.saw, there_now)
+    later = there_now[same[-1] + 1 :] if same else there_now
+    sequence.last -= sum(_count(found) for found in later) + (0 if same else gone)
+    yield restarted
+    if not same and gone > 0:
+        yield sequence.saw(Gap(1, gone, "too long ago: the gateway does not keep them any more"))
+    yield from map(sequence.saw, later)
+
+
+def _count(found: Numbered | Gap) -> int:
+    return found.last - found.first + 1 if isinstance(found, Gap) else 1
 
 
 def _fill(client: Client, stream: StreamName, epoch: int, first: int, last: int) -> Iterator[Numbered | Gap]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import cast
 
 from hypothesis import example, given
@@ -83,6 +84,7 @@ STEPS = st.lists(
         st.tuples(st.just("mark"), st.none()),
         st.tuples(st.just("start"), st.none()),
         st.tuples(st.just("read"), st.none()),
+        st.tuples(st.just("stop"), st.integers(1, 5)),
     ),
     max_size=40,
 )
@@ -93,9 +95,9 @@ def play(steps: list[tuple[str, int | bool | None]]) -> tuple[Device, list[tuple
     device, sequence = Device(), Sequence()
     yielded: list[tuple[int, Numbered | Gap]] = []
 
-    def read() -> None:
+    def read(at_most: int | None = None) -> None:
         found = follow(cast(Client, device), cast(Listener, device), "log", 0.0, sequence)
-        yielded.extend((sequence.epoch, each) for each in found)
+        yielded.extend((sequence.epoch, each) for each in islice(found, at_most))
 
     device.mark()
     read()
@@ -104,8 +106,8 @@ def play(steps: list[tuple[str, int | bool | None]]) -> tuple[Device, list[tuple
             device.log(int(value or 0))
         elif step in ("lose", "away"):
             setattr(device, step, value)
-        elif step == "read":
-            read()
+        elif step in ("read", "stop"):
+            read(value)
         else:
             getattr(device, step)()
     read()
@@ -119,6 +121,8 @@ def covered(found: Numbered | Gap) -> range:
 @given(STEPS)
 @example([("lose", True), ("log", KEPT + 4), ("away", True), ("mark", None), ("read", None)])
 @example([("log", 5), ("read", None), ("start", None), ("lose", True), ("log", 1)])
+@example([("log", 5), ("read", None), ("start", None), ("log", 3), ("stop", 1)])
+@example([("lose", True), ("log", 5), ("mark", None), ("stop", 2)])
 @example([("log", 5), ("read", None), ("start", None), ("lose", True), ("log", KEPT + 1)])
 def test_every_record_comes_once_in_order_or_is_named(steps: list[tuple[str, int | bool | None]]) -> None:
     device, yielded = play(steps)
