@@ -16,6 +16,8 @@ from daemon.remote import Outcome
 
 RETRY_NS = 100_000_000
 """Pause before a process that has not answered is asked again; under the same id, it does nothing twice."""
+ABSENT_NS = 20_000_000
+"""Pause before one that is not there is looked for again."""
 
 Done = Callable[[Outcome], None]
 
@@ -27,7 +29,8 @@ class _Sent:
         self.order, self.done = order, done
         self.epoch: int | None = None
         """Life of the process it was sent to."""
-        self.retry_ns = 0
+        self.due_ns = 0
+        """When it is to be sent, again."""
 
 
 class Forwarder:
@@ -43,12 +46,13 @@ class Forwarder:
         self._link = bus.command_link(desk, instance)
         self._name = instance
         self._under_way: dict[str, _Sent] = {}
+        self._hello_due_ns = 0
         self.socket = self._link.socket
 
     def send(self, order: Ordered, now_ns: int, done: Done) -> None:
         """Have a command carried out; ``done`` is called once, before the command's expiry or soon after it."""
         self._under_way[order.id] = _Sent(order, done)
-        self.turn(now_ns)
+        self._say_hello(now_ns)
 
     def turn(self, now_ns: int) -> None:
         """Take the answers that have come; ask again where none has, until the commands expire."""
@@ -60,19 +64,29 @@ class Forwarder:
         for sent in list(self._under_way.values()):
             if now_ns >= sent.order.expires_ns + RETRY_NS:
                 self._give_up(sent)
-            elif now_ns >= sent.retry_ns and self._link.send(Hello()):
-                sent.retry_ns = now_ns + RETRY_NS
+        if any(now_ns >= sent.due_ns for sent in self._under_way.values()):
+            self._say_hello(now_ns)
 
     def due_ns(self) -> int | None:
         """When :meth:`turn` has something to do if nothing comes."""
-        return min((max(sent.retry_ns, 0) for sent in self._under_way.values()), default=None)
+        if not self._under_way:
+            return None
+        given_up_ns = min(sent.order.expires_ns for sent in self._under_way.values()) + RETRY_NS
+        return min(given_up_ns, max(self._hello_due_ns, min(sent.due_ns for sent in self._under_way.values())))
+
+    def _say_hello(self, now_ns: int) -> None:
+        """Ask which life of the process it is: once, for all commands that wait for the answer."""
+        if now_ns >= self._hello_due_ns:
+            self._hello_due_ns = now_ns + (RETRY_NS if self._link.send(Hello()) else ABSENT_NS)
 
     def _welcomed(self, epoch: int, now_ns: int) -> None:
+        self._hello_due_ns = now_ns
         for sent in list(self._under_way.values()):
             if sent.epoch is None and now_ns < sent.order.expires_ns:
                 sent.epoch = epoch
             if sent.epoch == epoch:
-                self._link.send(msgspec.structs.replace(sent.order, epoch=epoch))
+                if now_ns >= sent.due_ns and self._link.send(msgspec.structs.replace(sent.order, epoch=epoch)):
+                    sent.due_ns = now_ns + RETRY_NS
             elif sent.epoch is not None:
                 text = f"{self._name} was started anew while it had this command: look at its state, then decide anew"
                 self._finish(sent.order.id, "unknown", text)

@@ -126,6 +126,32 @@ def test_another_life_never_gets_what_was_sent_to_the_one_before(bus: Bus) -> No
     assert "started anew" in way.outcomes[0].detail
 
 
+def test_many_at_once_are_each_sent_once_and_one_hello_serves_all(bus: Bus) -> None:
+    """A stop is let through however often it is sent: each welcome used to send all that were under way again."""
+    way = Way(bus)
+    for number in range(500):
+        way.send(f"command-{number}")
+    way.answer(Welcome(epoch=9, now_ns=0))
+    way.answer(Welcome(epoch=9, now_ns=0))
+    assert len(way.commands()) == 500
+    assert len(way.link.sent) <= 502
+    way.answer(*(reply(f"command-{number}") for number in range(1, 500)))
+    way.answer(now_ns=RETRY_NS + 1)
+    way.answer(Welcome(epoch=9, now_ns=0), now_ns=RETRY_NS + 2)
+    assert [command.id for command in way.commands()[500:]] == ["command-0"], (
+        "asked again for the one without an answer"
+    )
+
+
+def test_there_is_a_pause_before_one_that_is_not_there_is_looked_for_again(bus: Bus) -> None:
+    way = Way(bus)
+    way.link.there = False
+    way.send()
+    due_ns = way.forwarder.due_ns()
+    assert due_ns is not None
+    assert due_ns >= 1_000_000
+
+
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("send"), st.integers(0, 5)),
