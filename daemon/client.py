@@ -361,6 +361,9 @@ class Client:
 class Listener:
     """The records of streams as they come. What is missed is told by its numbers: see :mod:`daemon.follow`.
 
+    It comes back by itself to a gateway that was away, not to one that did not let it in: ZeroMQ gives up then, and
+    nothing is heard, as :meth:`Client.hello` can tell the reason of. Open another one.
+
     Args:
         address: where the gateway is.
         streams: which of them.

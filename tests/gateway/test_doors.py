@@ -52,9 +52,9 @@ def way(run_folder: Path) -> Iterator[Way]:
     found.entrance.close()
 
 
-def hears(way: Way, listener: Listener, number: int) -> bool:
-    """The listener gets what is published, within the time in which it comes back by itself."""
-    until = time.monotonic() + 5.0
+def hears(way: Way, listener: Listener, number: int, seconds: float = 5.0) -> bool:
+    """The listener gets what is published, by default within the time in which it comes back by itself."""
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         way.entrance.publish("log", StreamMark(stream="log", epoch=1, number=number))
         for message in listener.receive(0.02):
@@ -74,6 +74,25 @@ def test_who_is_cut_off_time_and_again_takes_nobody_else_along(way: Way) -> None
             assert all(hears(way, listener, number + 1) for listener in stays)
     for listener in stays:
         listener.close()
+
+
+def test_a_list_that_others_may_write_lets_nobody_in_until_it_is_put_right(
+    way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    listener = Listener(way.address(way.ada), ["log"])
+    assert hears(way, listener, 1)
+    path = way.folder / "clients.toml"
+    path.chmod(0o620)
+    way.entrance.refresh()
+    list(listener.receive(0.1))
+    assert not hears(way, listener, 2, 1.5)
+    assert f"no client from another machine is let in: {path}: others may write the allow-list" in caplog.text
+    path.chmod(0o600)
+    way.entrance.refresh()
+    listener.close()
+    again = Listener(way.address(way.ada), ["log"])
+    assert hears(way, again, 3)
+    again.close()
 
 
 def test_a_port_that_another_program_has_is_named_in_time(way: Way) -> None:
