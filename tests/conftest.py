@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +11,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # begun in the background: what tests start would not hear Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("reflexd", deadline=None)  # a busy machine is slow, which is not a failure
 settings.load_profile("reflexd")

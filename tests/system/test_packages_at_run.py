@@ -127,6 +127,7 @@ def test_a_camera_process_lost_in_mid_run_is_replaced(run_folder: Path, sent: si
         process = subprocess.Popen(command, stderr=log)
     try:
         moved = _wait_for_action(run_folder, 0, 60.0)
+        time.sleep(1.0)  # in mid-run: it is known to have started, and no longer has the 15 s of a start
         os.kill(int((run_folder / "run/locks/capture@cam").read_text()), sent)
         struck = time.monotonic_ns()
         # A process that is back at once may be back before the dead-man: no action is in force for longer than that.
