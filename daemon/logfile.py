@@ -95,7 +95,7 @@ class LogFile:
         self._torn = self._path.exists() and not self._path.read_bytes().endswith(b"\n")
         """What is in the file ends in the middle of a line."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._number = max((line.number for path in files(folder)[-2:] for line in read_lines(path)), default=0)
+        self._number = _last_number(folder)
         self._file = self._path.open("ab", buffering=0)
 
     def append(self, text: str) -> None:
@@ -142,6 +142,12 @@ class LogFile:
                 older.replace(self._folder / f"log.{number + 1}.jsonl")
         self._path.replace(self._folder / "log.1.jsonl")
         self._file = self._path.open("ab", buffering=0)
+
+
+def _last_number(folder: Path) -> int:
+    """Of the newest whole line there is; 0 without any."""
+    newest_first = (line for path in reversed(files(folder)) for line in reversed(path.read_bytes().split(b"\n")))
+    return next((line.number for text in newest_first for line in parse_lines(text)), 0)
 
 
 def _missing(at_us: int, lost: int, why: str) -> LogRecord:

@@ -184,9 +184,9 @@ def _main_loop(stage: Stage, poller: zmq.Poller, stopping: set[int], publish: Ca
     while not ready & stopping:
         due = stage.turn(ready, time.monotonic_ns())
         now = time.monotonic_ns()
+        report = stage.report() if starting or now >= health_due else None
         # The end of the start is told at once: until it is heard, a stuck process has the long time of a start.
-        if now >= health_due or (starting and stage.report().state != "starting"):
-            report = stage.report()
+        if report is not None and (now >= health_due or report.state != "starting"):
             publish(report, now)
             starting, health_due = report.state == "starting", now + HEALTH_EVERY_NS
         wait_ms = max(0, -((now - min(due, health_due)) // 1_000_000))

@@ -168,6 +168,16 @@ class Log(Ask, frozen=True, kw_only=True):
     text: Annotated[str, msgspec.Meta(max_length=128)] = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_RECORDS)] = 200
 
+    def takes(self, record: LogRecord) -> bool:
+        """The record is one of those asked for."""
+        return (
+            LEVELS.index(record.level) >= LEVELS.index(self.level)
+            and self.since_us <= record.at_us <= (self.until_us or record.at_us)
+            and self.agent in ("", record.agent)
+            and self.process in ("", record.process, record.process.partition("@")[0])
+            and self.text in record.text
+        )
+
 
 class Backfill(Ask, frozen=True, kw_only=True):
     """Records ``first`` to ``last`` of a stream, both included, for a subscriber with a gap; answered by Records."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from daemon.process import EXIT_CONFIG, stop_signals
 from daemon.runtime import InstanceLock, RuntimeFolder, RuntimeFolderError, probe_runtime
 from daemon.statistics import Report
 from daemon.table import Entry, process_table
+from daemon.wholefile import fresh_name, replace_file
 from daemon.workers import Worker, choose_worker
 
 DRAW_EVERY_S = 1 / 8
@@ -140,7 +140,7 @@ def check_writable(path: Path) -> None:
     Raises:
         ConfigError: it cannot.
     """
-    fresh = _fresh(path)
+    fresh = fresh_name(path)
     try:
         if path.exists() and not path.is_file():
             raise ConfigError(f"--json {path}: expected a file or nothing there, found something else")
@@ -156,13 +156,7 @@ def write_report(path: Path, report: Report) -> None:
     Raises:
         OSError: not possible; what was there before is untouched.
     """
-    fresh = _fresh(path)
-    try:
-        fresh.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        fresh.replace(path)
-    except OSError:
-        fresh.unlink(missing_ok=True)
-        raise
+    replace_file(path, (json.dumps(report, indent=2) + "\n").encode())
 
 
 def _write(path: Path, plan: Plan, worker: Worker, report: Report) -> list[str]:
@@ -175,7 +169,3 @@ def _write(path: Path, plan: Plan, worker: Worker, report: Report) -> list[str]:
     except OSError as error:
         return [f"report {path} not written: {error.strerror}"]
     return []
-
-
-def _fresh(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.new")

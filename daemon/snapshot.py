@@ -12,6 +12,7 @@ from daemon.frames import Frame, RingError, RingReader
 from daemon.plan import load
 from daemon.runtime import RuntimeFolder, lock_in, owner_of
 from daemon.views import PILLOW_MODE, View
+from daemon.wholefile import replace_file
 
 WAIT_S = 2.0
 """A picture newer than the command must come within this time."""
@@ -133,10 +134,7 @@ def _encoded(view: View, frame: Frame, data: bytes) -> bytes:
 
 def _write(out: Path, data: bytes) -> None:
     """Write the file whole or not at all."""
-    fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
     try:
-        fresh.write_bytes(data)
-        fresh.replace(out)
+        replace_file(out, data)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
         raise SnapshotError(f"{out}: cannot write there: {error.strerror or error}") from None

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+HEAD = """
+[daemon]
+name = "test"
+runtime = "{folder}/run"
+state = "{folder}/state"
+[sources.cam]
+kind = "synthetic"
+width = 64
+height = 48
+"""
+"""A daemon with its folders in ``folder``, and a small test picture."""
 _ACTING = """
 [agents.{name}]
 package = "{package}"

@@ -11,18 +11,10 @@ from pathlib import Path
 
 from daemon.client import Address
 from daemon.keys import KeyPair, read_key
-from tests.configs import acting
+from tests.configs import HEAD, acting
 from tests.system.game import REFLEXD
 
-HEAD = """
-[daemon]
-name = "test"
-runtime = "{folder}/run"
-state = "{folder}/state"
-[sources.cam]
-kind = "synthetic"
-width = 64
-height = 48
+_TABLES = """
 [gateway]
 {gateway}
 [infer]
@@ -86,6 +78,11 @@ def listening(port: int, host: str = "127.0.0.1") -> str:
     return f'listen = "{host}"\nport = {port}'
 
 
+def configuration(folder: Path, gateway: str = "", infer: str = "", more: str = "") -> str:
+    """A daemon with a gateway, without agents; with lines of these tables, and further tables."""
+    return (HEAD + _TABLES).format(folder=folder, gateway=gateway, infer=infer, more=more)
+
+
 @contextmanager
 def running(folder: Path, package: Path, *, gateway: str = "", infer: str = "", more: str = "") -> Iterator[Running]:
     """Run agent ``good`` with actuator ``arm``; the gateway is there when this begins, and all has ended well after.
@@ -96,7 +93,7 @@ def running(folder: Path, package: Path, *, gateway: str = "", infer: str = "", 
         gateway, infer: lines of these tables.
         more: further tables.
     """
-    text = HEAD.format(folder=folder, gateway=gateway, infer=infer, more=more) + acting("good", "arm", str(package))
+    text = configuration(folder, gateway, infer, more) + acting("good", "arm", str(package))
     (folder / "test.toml").write_text(text)
     with (folder / "log").open("w") as log:
         process = subprocess.Popen([REFLEXD, "run", str(folder / "test.toml"), "--plain"], stderr=log)

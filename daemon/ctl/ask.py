@@ -17,6 +17,7 @@ from daemon.ctl.show import reply_lines
 from daemon.keys import KeyFileError
 from daemon.package import GOLDENS_FILE, MANIFEST_FILE, MODEL_FILE
 from daemon.remote import PART_BYTES, Anything, FinishModel, PictureTaken, PushModel, Reply
+from daemon.wholefile import replace_file
 
 Work = Callable[[Client], Reply]
 
@@ -69,9 +70,7 @@ def save_picture(options: argparse.Namespace, request: Anything) -> int:
         picture = reply.result
         assert isinstance(picture, PictureTaken)  # noqa: S101 - what the request is answered by
         out: Path = options.out or Path(f"{options.source}.png")
-        fresh = out.with_name(f".{out.name}.{os.getpid()}.new")
-        fresh.write_bytes(picture.png)
-        fresh.replace(out)
+        replace_file(out, picture.png)
         return msgspec.structs.replace(reply, result=None, detail=f"{out}: {picture.view}")
 
     return on_each(options, work)

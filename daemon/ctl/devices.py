@@ -15,6 +15,7 @@ from daemon.keys import PublicKey, read_key
 from daemon.messages import Name
 from daemon.operate import running_daemons
 from daemon.section import Section
+from daemon.wholefile import replace_file
 
 Host = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z._-]+\Z", max_length=255)]
 """A name or an IPv4 address."""
@@ -102,9 +103,7 @@ def write_devices(devices: dict[str, Device]) -> None:
         lines = [f"[devices.{name}]", f'host = "{device.host}"', f"port = {device.port}", f'server = "{device.server}"']
         tables.append("\n".join([*lines, *([f'key = "{device.key}"'] if device.key else []), ""]))
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.new")
-    fresh.write_text("\n".join(tables), encoding="utf-8")
-    fresh.replace(path)
+    replace_file(path, "\n".join(tables).encode())
 
 
 def chosen(options: argparse.Namespace) -> dict[str, Place]:

@@ -89,7 +89,7 @@ def _there(client: Client, options: argparse.Namespace, stream: StreamName) -> R
 
 
 def wanted(options: argparse.Namespace, now_s: float) -> Log:
-    """The query that the options mean."""
+    """The query that the options mean; ``now_s`` of ``--since`` itself is since ever, as for all that comes later."""
     since_us = round((now_s - options.since) * 1e6) if options.since else 0
     level = next(level for level in LEVELS if level == options.level.upper())
     return Log(
@@ -106,14 +106,5 @@ def _print(found: Numbered | Gap, options: argparse.Namespace) -> None:
     if isinstance(found, Gap):
         which = f"records {found.first} to {found.last}" if found.last else "records"
         print(f"reflexctl: {which} missing: {found.why}", file=sys.stderr, flush=True)
-    elif not isinstance(found.record, LogRecord) or _matches(found.record, options):
+    elif not isinstance(found.record, LogRecord) or wanted(options, options.since).takes(found.record):
         print(msgspec.json.encode(found).decode() if options.json else record_line(found), flush=True)
-
-
-def _matches(record: LogRecord, options: argparse.Namespace) -> bool:
-    return (
-        LEVELS.index(record.level) >= LEVELS.index(options.level.upper())
-        and options.agent in (None, record.agent)
-        and options.process in (None, record.process, record.process.partition("@")[0])
-        and (options.grep or "") in record.text
-    )

@@ -10,7 +10,7 @@ import msgspec
 
 from daemon.config import ConfigError
 from daemon.gateway.book import Book
-from daemon.gateway.logs import LogSource, matches
+from daemon.gateway.logs import LogSource
 from daemon.gateway.replies import failed
 from daemon.messages import Health
 from daemon.remote import (
@@ -75,10 +75,10 @@ def find(kept: list[Numbered], epoch: int, wanted: Log, source: LogSource | None
 
 def _newest_first(kept: list[Numbered], wanted: Log, source: LogSource | None) -> Iterator[Numbered]:
     """Wanted records; the source is asked only if those before were not enough."""
-    yield from (numbered for numbered in reversed(kept) if matches(_log_record(numbered), wanted))
+    yield from (numbered for numbered in reversed(kept) if wanted.takes(_log_record(numbered)))
     if source is not None:
         until_us = min(wanted.until_us or 2**62, _log_record(kept[0]).at_us - 1 if kept else 2**62)
-        found = (record for record in source.history(until_us) if matches(record, wanted))
+        found = (record for record in source.history(until_us) if wanted.takes(record))
         yield from (Numbered(number=0, record=record) for record in reversed(deque(found, wanted.limit + 1)))
 
 

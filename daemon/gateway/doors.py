@@ -54,9 +54,7 @@ class Door:
         server: key pair of the device, for CURVE; None for the local door.
     """
 
-    def __init__(
-        self, context: zmq.Context[zmq.Socket[bytes]], requests: str, stream: str, server: KeyPair | None
-    ) -> None:
+    def __init__(self, context: Context, requests: str, stream: str, server: KeyPair | None) -> None:
         self._context, self._server = context, server
         self._stream_address = stream
         self._remote = server is not None

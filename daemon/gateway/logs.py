@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from daemon.logfile import Line, LogTail, files, read_lines
-from daemon.remote import LEVELS, MAX_TEXT, Level, Log, LogRecord
+from daemon.remote import LEVELS, MAX_TEXT, Level, LogRecord
 from daemon.runtime import SERVICES_RUNTIME
 
 _PRIORITIES: tuple[Level, ...] = ("CRITICAL", "CRITICAL", "CRITICAL", "ERROR", "WARNING", "INFO", "INFO", "DEBUG")
@@ -131,15 +131,4 @@ def _from_journal(entry: dict[str, Any]) -> LogRecord:
         process=str(entry.get("PROCESS", unit))[:64],
         text=str(entry.get("MESSAGE", ""))[:MAX_TEXT],
         agent=str(entry.get("AGENT", ""))[:64],
-    )
-
-
-def matches(record: LogRecord, wanted: Log) -> bool:
-    """The record is one of those asked for."""
-    return (
-        LEVELS.index(record.level) >= LEVELS.index(wanted.level)
-        and wanted.since_us <= record.at_us <= (wanted.until_us or record.at_us)
-        and wanted.agent in ("", record.agent)
-        and wanted.process in ("", record.process, record.process.partition("@")[0])
-        and wanted.text in record.text
     )

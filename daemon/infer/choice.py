@@ -5,11 +5,11 @@ The file names a package there and nothing else: whoever could write it could no
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 from daemon.messages import NAME_PATTERN
+from daemon.wholefile import replace_file
 
 
 class Choices:
@@ -45,12 +45,7 @@ class Choices:
         if not name:
             path.unlink(missing_ok=True)
             return
-        fresh = path.with_name(f".{path.name}.new")
-        with fresh.open("w", encoding="utf-8") as file:
-            file.write(f"{name}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        replace_file(path, f"{name}\n".encode(), durable=True)
 
     def _path(self, agent: str) -> Path:
         return self._state / f"{agent}.model"

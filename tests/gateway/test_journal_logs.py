@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.gateway.logs import JournalLogs, matches
+from daemon.gateway.logs import JournalLogs
 from daemon.remote import Log, LogRecord
 
 WRITER = Path("/usr/lib/systemd/systemd-journal-remote")
@@ -88,4 +88,4 @@ def test_history_ends_where_it_is_told_to(tmp_path: Path) -> None:
     log = JournalLogs(PROCESSES, str(tmp_path))
     assert [record.at_us - BEGUN_US for record in log.history(BEGUN_US + 5)] == [1, 3, 5]
     wanted = Log(level="ERROR", process="actuate", since_us=BEGUN_US)
-    assert [record.text for record in log.history(2**62) if matches(record, wanted)] == ["neutral could not be written"]
+    assert [record.text for record in log.history(2**62) if wanted.takes(record)] == ["neutral could not be written"]

@@ -18,7 +18,7 @@ from daemon.follow import Gap, Sequence, follow, kept
 from daemon.logfile import Budget, LogFile
 from daemon.remote import LogRecord, Numbered
 from tests.configs import acting
-from tests.gateway_daemon import HEAD
+from tests.gateway_daemon import configuration
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -31,7 +31,7 @@ LAST = "this is the last one"
 @contextmanager
 def gateway(folder: Path) -> Iterator[Address]:
     """A gateway alone, as it would be beside a `reflexd run` whose log the test writes."""
-    text = HEAD.format(folder=folder, gateway="", infer="", more="") + acting("good", "arm")
+    text = configuration(folder) + acting("good", "arm")
     (folder / "test.toml").write_text(text)
     process = subprocess.Popen([sys.executable, "-P", "-m", "daemon.gateway", str(folder / "test.toml"), "gateway"])
     address = Address.local(str(folder / "run"))

@@ -16,22 +16,11 @@ from typing import Any
 
 import pytest
 
-from tests.configs import acting
+from tests.configs import HEAD, acting
 from tests.packages import tiny_package
 from tests.system.game import REFLEXD
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
-
-HEAD = """
-[daemon]
-name = "test"
-runtime = "{folder}/run"
-state = "{folder}/state"
-[sources.cam]
-kind = "synthetic"
-width = 64
-height = 48
-"""
 
 
 def run(folder: Path, agents: dict[str, Path], seconds: float = 14.0) -> tuple[int, str, dict[str, Any]]:

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from daemon.workers import VARIABLE
-from tests.configs import acting
+from tests.configs import HEAD, acting
 from tests.packages import tiny_package
 from tests.peers import BUILD_LIMIT_S, worker
 from tests.system.game import REFLEXD
-from tests.system.test_packages_at_run import HEAD
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(BUILD_LIMIT_S)]
 
